@@ -32,26 +32,29 @@ from flwr_kld.strategies import (
 )
 
 SAME = tuple(REFERENCE.probabilities[: len(FRUIT.names)])
-NODES = 48
+NODES = 12
 ALONE = Alarm(horizon=1)
-MANY = 100
-"""Clients whose drift stands far out of the noise of one check."""
+MANY, EACH = 25, 400
+"""Clients, and records of each, whose drift stands far out of the noise of one check."""
 
 
 def grid(shares=None, nodes=NODES, **options):
-    """Clients with 100 records each: as the reference, or in the shares of `federation`."""
+    """Clients whose records are as the reference, or in the shares of `federation`."""
     rng = np.random.default_rng(0)
 
     def drawn(context):
-        return rng.choice(FRUIT.names, 100, p=SAME).tolist()
+        return rng.choice(FRUIT.names, EACH, p=SAME).tolist()
 
-    records = basket if shares is None else drawn
+    def moved(context):
+        return basket(context, EACH)
+
+    records = moved if shares is None else drawn
     return grid_of(app_of(records, secure_sum=FirstUse(), **options), nodes)
 
 
 def named(context):
-    """Ids of 100 records."""
-    return [f"{context.node_id} {i}" for i in range(100)]
+    """Ids of a client's records."""
+    return [f"{context.node_id} {i}" for i in range(EACH)]
 
 
 @pytest.fixture
@@ -99,13 +102,13 @@ def nightly(ledger):
     def rows(context):
         fruit, days = [], []
         for day in range(DAYS):
-            fruit += basket(context, each=40)
-            days += [f"2024-01-{day + 1:02}T12:00"] * 40
+            fruit += basket(context)
+            days += [f"2024-01-{day + 1:02}T12:00"] * 100
         return {"fruit": fruit, "day": days}
 
     app = ClientApp()
     answer_drift_queries(app, rows, NIGHTLY)
-    grid = grid_of(app, 60)
+    grid = grid_of(app, 24)
 
     def monitor(**options):
         usual = {"threshold": 0.01, "period": NextDay("day"), "ledger": ledger}
@@ -128,7 +131,7 @@ def test_evidence_adds_up_over_checks_of_new_records_and_restarts(ledger, nightl
     assert "evidence of" in report.verdict.reason or "alone" in report.verdict.reason
 
 
-@pytest.mark.parametrize("options", [{"period": None}, {"cohort": RotatingCohort(50)}])
+@pytest.mark.parametrize("options", [{"period": None}, {"cohort": RotatingCohort(20)}])
 def test_no_evidence_adds_up_over_old_records_or_drawn_clients(ledger, nightly, options):
     monitor, grid = nightly
     ledger.set_budget(Budget(6.0, 1e-6, window_days=30))
@@ -224,14 +227,14 @@ def test_of_two_checks_at_once_both_have_reports_and_both_are_evidence(ledger, n
 
     def other(message):  # from first to last, while the first one's clients are asked
         if ledger.check("second") is None:
-            earlier.check(grid_of(grid.app, 40), key="second")
+            earlier.check(grid_of(grid.app, 16), key="second")
 
     def concluded(measured, budget):
         answers.append(measured)
         return conclude(measured, budget)
 
     earlier, later, answers = monitor(), monitor(), []
-    grid = grid_of(nightly[1].app, 40, lose=other)
+    grid = grid_of(nightly[1].app, 16, lose=other)
     conclude = conclusions(later).conclude
     conclusions(later).conclude = concluded
     report = later.check(grid, key="first")

@@ -264,9 +264,10 @@ def test_the_command_verifies_with_the_package_alone(text, tmp_path):
     assert len(ended.stdout.splitlines()) <= 10
     for words in ("verified", SERVER.public.hex(), OF_TABLE.fingerprint, "not proved"):
         assert words in ended.stdout
-    assert run(file, "--public", OTHER.public.hex(), folder=tmp_path).returncode == 4
+    verify = ["verify", str(file)]
+    assert CliRunner().invoke(app, [*verify, "--public", OTHER.public.hex()]).exit_code == 4
     file.write_text(text.replace("no drift", "no alarm", 1))
-    assert run(file, folder=tmp_path).returncode == 4
+    assert CliRunner().invoke(app, verify).exit_code == 4
     assert sorted(tmp_path.iterdir()) == sorted({file, tmp_path / "server.key"})
 
 
