@@ -280,14 +280,14 @@ def test_what_moved_everywhere_too_little_for_a_drift_is_not_passed_over(outcome
 @pytest.mark.rate(1e-5)
 @pytest.mark.parametrize("total_is_noised", [False, True])
 def test_the_interval_of_the_other_nodes_holds(total_is_noised):
-    """At 95 %, of 200 releases of the same counts, with the noise that has the heaviest tails."""
+    """At 95 %, of 100 releases of the same counts, with the noise that has the heaviest tails."""
     report, _ = checked(Trusted(1.0), people)
     ward, rows = report.columns["ward"], [TABLE.encode(people(place)) for place in range(SITES)]
     start, names = TABLE.parts[1].start, [*TABLE.columns["ward"].names, "other", "missing"]
     counts = np.bincount(np.concatenate(rows)[:, 1] - start, minlength=5)
     others = np.bincount(np.concatenate(rows[1:])[:, 1] - start, minlength=5) / (2 * EACH)
     rng, held = np.random.default_rng(0), []
-    for _ in range(200):
+    for _ in range(100):
         values = (counts + rng.laplace(0, 300 / 2**0.5, 5)).round().astype(int)
         total = float(values.sum() if total_is_noised else counts.sum())
         noised = replace(

@@ -137,9 +137,9 @@ def test_no_value_changes_how_many_records_there_are_or_another(tmp_path, writer
         write({name: rows[name] for name in table.features}, file)
         return table.encode(loaded(place, "SELECT * FROM t"))
 
+    unchanged = {position: symbols(position, "cold") for position in (0, 2, 3)}
     for odd in ODD:
-        for position in (0, 2, 3):
-            usual = symbols(position, "cold")
+        for position, usual in unchanged.items():
             try:
                 found = symbols(position, odd)
             except UnicodeEncodeError:

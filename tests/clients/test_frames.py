@@ -41,7 +41,7 @@ from flwr_kld.strategies import (
     WholeClients,
 )
 
-NODES, AGGREGATOR = 4, 1004
+NODES, AGGREGATOR = 3, 1003
 KEY = AggregatorKey.generate()
 COUNTS = {"511": 2733, "547": 2917, "563": 3109, "613": 3307, "617": 3511, "691": 3709}
 """Labels that are also their own symbols, and how many records of each a client has."""

@@ -299,7 +299,7 @@ def test_who_is_ranked_second_stops_before_what_is_kept(url, first, composition)
     """Whoever picks by reports what to ask next, of both kinds, at any size, up to the edge."""
     chance, ledger = random.Random(f"{first} {composition}"), Ledger(url)
     grid, stopped = InProcessGrid(ClientApp(), NODES), Counter()
-    for schedule in range(8):
+    for schedule in range(4):
         population, kept, seen = f"p{schedule}", chance.choice([1.0, 4.0]), chance.gauss(0, 1)
         terms = {"population": population, "composition": composition}
         ledger.set_budget(Budget(10.0, 1e-6, first=first, kept=kept, **terms))
