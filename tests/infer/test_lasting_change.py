@@ -54,7 +54,7 @@ def test_more_each_night_is_told_from_at_once():
 def test_without_a_change_none_is_found(nights, cells):
     """However many counts there are in whose direction noise may point."""
     truth = np.full((nights, cells), 1800.0)
-    runs = max(800 // cells, 10)
+    runs = max(400 // cells, 10)
     found = [lasting_change(counted(truth, i), STREAM, noise_of(nights)) for i in range(runs)]
     assert found == [None] * runs
 

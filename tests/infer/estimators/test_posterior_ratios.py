@@ -168,7 +168,7 @@ def test_states_what_rare_symbols_hide(plan_for, release, zipf, epsilon):
 
 
 @pytest.mark.rate(1e-4)
-@pytest.mark.parametrize("effect", [1, 2, 3, 9, 24.6, 50])
+@pytest.mark.parametrize("effect", [1, 3, 9, 50])
 def test_clusters_of_records_tell_less_and_are_no_drift(plan_for, release, zipf, effect):
     """Clients of 50 records, whose counts vary by the design effect; a drift, and none."""
     rng, still = np.random.default_rng(0), zipf(20)

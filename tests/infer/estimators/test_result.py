@@ -33,7 +33,7 @@ def test_sampling_deviation_matches_fresh_cohorts(plan_for, release, exact, zipf
     rng = np.random.default_rng(0)
     cohorts = rng.multinomial(records, q, size=400)
     plan = plan_for(p)
-    told = [posterior_ratios(release(plan, h, np.inf)).cohort.error.sampling for h in cohorts[:100]]
+    told = [posterior_ratios(release(plan, h, np.inf)).cohort.error.sampling for h in cohorts[:40]]
     seen = np.std([exact(p, h) for h in cohorts])
     assert 0.75 < np.sqrt(np.mean(np.square(told))) / seen < 1.35
 
@@ -46,7 +46,7 @@ def test_monte_carlo_deviation_matches_fresh_plans(plan_for, release, zipf, cell
     h = np.random.default_rng(2).multinomial(3_000_000, q / q.sum())
     runs = [
         posterior_ratios(release(plan_for(p, cells=cells, seed=seed), h, np.inf)).cohort
-        for seed in range(60)
+        for seed in range(40)
     ]
     told = np.sqrt(np.mean([run.error.monte_carlo**2 for run in runs]))
     assert 0.6 < told / np.std([run.value for run in runs]) < 1.75

@@ -152,7 +152,7 @@ def test_a_drift_is_read_without_bias_and_within_its_interval(hidden):
 @pytest.mark.parametrize("deviation", [pytest.param(2.0, marks=pytest.mark.slow), 20.0])
 @pytest.mark.parametrize("records", [150, 10_000])
 def test_the_interval_of_changed_records_holds_for_the_law_and_for_the_records(records, deviation):
-    """At 95 %, in 100 runs each: of 60 bins whose records are tilted, or have not moved."""
+    """At 95 %, in 60 runs each: of 60 bins whose records are tilted, or have not moved."""
     domain = Binned(list(map(float, range(1, 60))))
     law = np.append(np.full(60, 1 / 60), 0)
     tilted = law * np.exp(np.linspace(-0.6, 0.6, 61))
@@ -160,7 +160,7 @@ def test_the_interval_of_changed_records_holds_for_the_law_and_for_the_records(r
     plan, rng = plan_of(domain, law), np.random.default_rng(3)
     for drifted in (law, tilted):
         held = {"law": [], "records": []}
-        for run in range(100):
+        for run in range(60):
             counts = rng.multinomial(records, drifted)
             noised = release(plan, counts, discrete_gaussian(deviation), seed=run)
             found = figures(noised).total_variation
@@ -174,7 +174,7 @@ def test_the_interval_of_changed_records_holds_for_the_law_and_for_the_records(r
 @pytest.mark.rate(1e-4)
 @pytest.mark.parametrize("tilt", [0.0, 0.8])
 def test_the_interval_of_changed_records_holds_for_the_population_of_drawn_clients(tilt):
-    """At 95 %, in 100 runs: 60 clients of 50 records, each of a law of its own, effect 5.5."""
+    """At 95 %, in 60 runs: 60 clients of 50 records, each of a law of its own, effect 5.5."""
     clients, each, concentration, rng = 60, 50, 10, np.random.default_rng(5)
     law = np.append(np.linspace(1, 5, 20), [0, 0])
     law /= law.sum()
@@ -183,7 +183,7 @@ def test_the_interval_of_changed_records_holds_for_the_population_of_drawn_clien
     plan = plan_of(Labels([str(i) for i in range(20)]), reference)
     effects = DesignEffects(1 + (each - 1) / (concentration + 1), each)
     truth, held = exact(law, reference)[2], []
-    for run in range(100):
+    for run in range(60):
         laws = rng.dirichlet(np.maximum(concentration * law, 1e-9), clients)
         counts = rng.multinomial(each, laws).sum(axis=0)
         found = figures(release(plan, counts, discrete_gaussian(2.0), run), effects).total_variation
@@ -220,7 +220,7 @@ def test_records_in_clusters_tell_less():
 @pytest.mark.rate(1e-4)
 def test_intervals_hold_of_few_clients_each_alike_in_all_its_records():
     """At 95 %: fewer than the bound would be seen with probability under 1e-6; no end is 0."""
-    generator, runs, rank = np.random.default_rng(3), 400, np.arange(20)
+    generator, runs, rank = np.random.default_rng(3), 150, np.arange(20)
     laws = (1 / (rank + 1), np.exp(0.08 * rank) / (rank + 1))
     before, after = (np.append(law / law.sum(), [0, 0]) for law in laws)
     plan = plan_of(Labels([str(i) for i in rank]), before)

@@ -103,8 +103,8 @@ def test_mean_distance_and_quantiles_lie_within_their_intervals():
 
 @pytest.mark.rate(1e-4)
 def test_a_distance_that_noise_hides_lies_within_its_interval():
-    """200 records that moved by one of 20 bins; 95 % in 200 runs."""
-    domain, runs = Binned(list(range(19))), 200
+    """200 records that moved by one of 20 bins; 95 % in 100 runs."""
+    domain, runs = Binned(list(range(19))), 100
     before = np.append(np.full(20, 0.98 / 20), 0.02)
     tilted = np.exp(np.linspace(-0.3, 0.3, 20))
     after = np.append(0.98 * tilted / tilted.sum(), 0.02)

@@ -16,7 +16,7 @@ from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.table.rounded_table import rounded
 from flwr_kld.trust.noise_laws import discrete_laplace
 
-RUNS = 100
+RUNS = 60
 RNG = np.random.default_rng(5)
 SKEWED = RNG.gamma(0.7, 40, 6000).round()
 BINS = Binned.quantiles(RNG.gamma(0.7, 40, 3000).round(), 20)
@@ -50,7 +50,7 @@ def held(figure, truth):
 @pytest.mark.rate(1e-4)
 @pytest.mark.parametrize("noise", LAWS, ids=["laplace", "gaussian"])
 def test_intervals_of_the_counted_records_hold(noise):
-    """At 95 %, in 100 runs: the exact values of records that are not resampled."""
+    """At 95 %, in 60 runs: the exact values of records that are not resampled."""
     records = np.append(SKEWED, np.full(500, np.nan))
     present = np.sort(SKEWED)
     outer = np.array(BINS.means)[[0, -1]]
@@ -132,7 +132,7 @@ def test_a_quantile_below_the_first_edge_is_not_beyond_the_second():
 @pytest.mark.rate(1e-4)
 @pytest.mark.parametrize("records", [300, 1000])
 def test_a_deviation_holds_where_noise_drowns_the_counts(records):
-    """At 95 %, in 100 runs: noise of 95 records in each of 42 counts."""
+    """At 95 %, in 60 runs: noise of 95 records in each of 42 counts."""
     edges, values = np.linspace(0, 20, 40), np.repeat([0.5, 1.0], records // 2)
     domain, noise = Binned(edges.tolist()), discrete_laplace(67.0)
     found = [one.numbers for one in told(domain, counted(domain, values), noise)]
@@ -143,7 +143,7 @@ def test_a_deviation_holds_where_noise_drowns_the_counts(records):
 @pytest.mark.rate(1e-4)
 @pytest.mark.parametrize("side", ["below", "above"])
 def test_an_interval_that_reaches_an_outer_bin_has_no_end_there(side):
-    """At 95 %, in 100 runs: 51 % of the values lie beyond the edge, and noise hides it."""
+    """At 95 %, in 60 runs: 51 % of the values lie beyond the edge, and noise hides it."""
     domain = Binned([1.0, 2.0, 3.0])
     counts = np.array([510, 490, 0, 0, 0])
     covered = []
@@ -157,7 +157,7 @@ def test_an_interval_that_reaches_an_outer_bin_has_no_end_there(side):
 @pytest.mark.rate(1e-4)
 @pytest.mark.parametrize(("records", "scale"), [(100, 3.3), (100, 20.0), (1000, 20.0)])
 def test_intervals_hold_where_noise_hides_how_many_records_there_are(records, scale):
-    """At 95 %, in 100 runs: noise of 5 or 28 in each of 52 counts."""
+    """At 95 %, in 60 runs: noise of 5 or 28 in each of 52 counts."""
     values = np.sort(np.random.default_rng(3).exponential(1.0, records))
     domain, noise = Binned(np.linspace(0, 100, 51).tolist()), discrete_laplace(scale)
     hidden = {"protects": WholeClients(1)}
@@ -171,7 +171,7 @@ def test_intervals_hold_where_noise_hides_how_many_records_there_are(records, sc
 @pytest.mark.rate(1e-4)
 @pytest.mark.parametrize("records", [20, 400])
 def test_quantiles_of_a_population_hold_of_few_records(records):
-    """At 95 %, in 100 cohorts: whose records are drawn from the public law."""
+    """At 95 %, in 60 cohorts: whose records are drawn from the public law."""
     domain = Binned(np.linspace(0, 1, 101).tolist())
     covered = []
     for seed in range(RUNS):
@@ -238,7 +238,7 @@ def test_a_population_adds_sampling_and_alike_records():
 
 @pytest.mark.rate(1e-4)
 def test_where_presence_is_hidden_the_number_of_records_is_estimated():
-    """At 95 %, in 100 runs: with noise of which few counts are the sum."""
+    """At 95 %, in 60 runs: with noise of which few counts are the sum."""
     domain, counts = Labels(["a", "b"]), np.array([300, 100, 0, 50])
     hidden = {"protects": WholeClients(1)}
     found = list(told(domain, counts, LAPLACE, **hidden))
@@ -249,7 +249,7 @@ def test_where_presence_is_hidden_the_number_of_records_is_estimated():
 
 @pytest.mark.rate(1e-4)
 def test_groups_are_told_apart_and_their_sizes_are_not_known_exactly():
-    """At 95 %, in 100 runs: a group's records are the sum of its noised counts."""
+    """At 95 %, in 60 runs: a group's records are the sum of its noised counts."""
     table = Table({"site": ["n", "s"], "age": Binned([20, 40, 60])}, by="site")
     pair = table.columns["site × age"]
     rows = {
@@ -295,7 +295,7 @@ def test_the_most_frequent_come_first():
 @pytest.mark.rate(1e-4)
 @pytest.mark.parametrize("ordered", [True, False])
 def test_clients_that_are_alike_in_the_mean_only_are_allowed_for(ordered):
-    """At 95 %, in 100 runs: Each of 40 clients has low, or high, values only.
+    """At 95 %, in 60 runs: Each of 40 clients has low, or high, values only.
 
     Or two thirds of its records are of one bin, whichever: then the average says it all.
     """
@@ -325,7 +325,7 @@ def test_clients_that_are_alike_in_the_mean_only_are_allowed_for(ordered):
 
 @pytest.mark.rate(1e-4)
 def test_a_rare_kind_of_clients_far_from_the_rest_is_allowed_for():
-    """At 95 %, in 100 runs: one client of 50 is of it; nothing lies in the bins between."""
+    """At 95 %, in 60 runs: one client of 50 is of it; nothing lies in the bins between."""
     points, each, rng = np.array([0.0, 2.0, 9.94]), 50, np.random.default_rng(6)
     law = np.array([0.49, 0.49, 0.02])
     domain = Binned(np.add.outer(points, [0.0, 0.01]).ravel().tolist())
@@ -383,7 +383,7 @@ FEW_OR_MANY = ("ages", "few records")
     [*((world, "record") for world in COUNTED), *((w, WholeClients(1)) for w in FEW_OR_MANY)],
 )
 def test_intervals_of_numbers_at_grid_points_hold(world, protects):
-    """At 95 %, in 100 runs; a histogram is of the bins, and their fractions all hold at once."""
+    """At 95 %, in 60 runs; a histogram is of the bins, and their fractions all hold at once."""
     domain, records = COUNTED[world]
     inside, ordered = np.clip(records, domain.edges[0], domain.edges[-1]), np.sort(records)
     shares = counted(domain, records)[:-1] / len(records)
@@ -412,7 +412,7 @@ def reaches(quantile, value):
 @pytest.mark.rate(1e-4)
 @pytest.mark.noise(3)
 def test_coins_are_allowed_for_where_there_is_no_noise():
-    """At 95 %, in 100 runs: all values lie halfway between two grid points."""
+    """At 95 %, in 60 runs: all values lie halfway between two grid points."""
     domain = Binned(list(range(0, 210, 10)))
     records, covered = np.full(400, 5.0), []
     for found in told_at_grid_points(domain, records, SILENT):
@@ -427,7 +427,7 @@ def test_coins_are_allowed_for_where_there_is_no_noise():
 @pytest.mark.rate(1e-4)
 @pytest.mark.noise(2)
 def test_the_mean_of_a_population_holds_at_grid_points():
-    """At 95 %, in 100 cohorts of 400 records: coins are a part of what is sampled."""
+    """At 95 %, in 60 cohorts of 400 records: coins are a part of what is sampled."""
     grid, covered = rounded(AGES), []
     plan = each_symbol(grid)
     for seed in range(RUNS):
