@@ -52,11 +52,12 @@ RUNS = 200
 
 @cache
 def read(drifted: bool, hidden: bool = False) -> list[tuple[NoisyCounts, Figures]]:
-    """Counts and figures of cohorts, which several tests look at: of 2,000 records, or 5,000.
+    """Counts and figures of cohorts that several tests look at.
 
-    Under Gaussian noise, or Laplace noise where how many records there are is hidden.
+    They have 2,000 records, or 8,000 that have drifted, under Gaussian noise, or under
+    Laplace noise that hides how many records there are.
     """
-    law, records = (AFTER, 5000) if drifted else (BEFORE, 2000)
+    law, records = (AFTER, 8000) if drifted else (BEFORE, 2000)
     options = {"noise": LAPLACE, "protects": WholeClients(1)} if hidden else {}
     counts = releases(plan_of(DELAYS, BEFORE), law, records, RUNS, **options)
     return [(one, figures(one)) for one in counts]
