@@ -46,7 +46,7 @@ def test_monte_carlo_deviation_matches_fresh_plans(plan_for, release, zipf, cell
     h = np.random.default_rng(2).multinomial(3_000_000, q / q.sum())
     runs = [
         posterior_ratios(release(plan_for(p, cells=cells, seed=seed), h, np.inf)).cohort
-        for seed in range(40)
+        for seed in range(60)
     ]
     told = np.sqrt(np.mean([run.error.monte_carlo**2 for run in runs]))
     assert 0.6 < told / np.std([run.value for run in runs]) < 1.75
