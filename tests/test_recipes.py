@@ -253,6 +253,9 @@ def test_sites_on_one_machine_are_checked_by_what_init_wrote(tmp_path, monkeypat
     assert done.exit_code == 0, done.output
     exec(compile(recipe_text("three_sites.py"), "three_sites.py", "exec"), {})
     assert "ALARM: ward" in capsys.readouterr().out
+    asked = ("--mine", "report.json", "--reference", "app/app/reference.json", "--data")
+    codes = [CliRunner().invoke(app, ["report", *asked, f"site-{i}.csv"]).exit_code for i in (1, 3)]
+    assert codes == [1, 0]  # the node's own ward moved, and did not
 
 
 def test_a_cohort_rule_of_ones_own_asks_by_its_day():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flwr_kld.cli.common import messages
 from flwr_kld.cli.new_app import STANDING_DELTA, Proposal
-from flwr_kld.cli.plan import trust_of
+from flwr_kld.cli.plan import Who, trust_of
 from flwr_kld.cli.sample import Sample
 from flwr_kld.cli.schedule import Cron, most_in_window
 from flwr_kld.kernel import Guarantee
@@ -74,12 +74,13 @@ def _forecast(rows: Sample, proposal: Proposal, total: int) -> Sequence[Forecast
 
     clients = proposal.size or proposal.clients
     nights = proposal.nights if proposal.is_standing else 1
+    who: Who = "two-aggregators" if proposal.aggregators else "trusted"
     promised = Guarantee(proposal.epsilon, STANDING_DELTA if nights > 1 else 0.0)
     try:
         setting = Setting(
             clients=clients,
             records=total / proposal.clients,
-            trust=trust_of("trusted", promised, clients, nights),
+            trust=trust_of(who, promised, clients, nights),
             population=proposal.clients,
         )
         return forecast(rows.reference, setting).by_column

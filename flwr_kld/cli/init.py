@@ -434,7 +434,9 @@ def init(
             f"--trust two-aggregators goes with neither --period nor --into{BY_HAND}, and those of "
             "docs/trust.md"
         )
-    budget, yearly = Budget(epsilon, 1e-6, days), most_in_window(Cron(at), _YEAR)
+    # By sum, as a node's guard adds up: what the ledger lets through, guards do.
+    budget = Budget(epsilon, 1e-6, days, composition="sum")
+    yearly = most_in_window(Cron(at), _YEAR)
     rows = read_sample(
         sample, columns=column, identifier=identifier, period=period, bins=bins or 20,
         labels=labels or 20,
@@ -490,7 +492,7 @@ def init(
     command = ["flwr", "run", str(folder), connection, "--stream", *real]
     if not trains:
         command = ["flwr-kld", "check", str(folder), connection, "--ledger", ledger, *real]
-    _print_summary(rows, proposal, folder, ledger, package / "table.toml", command)
+    _print_summary(rows, proposal, yearly, folder, ledger, package / "table.toml", command)
     for words in foreseen(rows, proposal, yearly):
         print_note(words)
 
@@ -557,7 +559,7 @@ def _open(url: str, budget: Budget) -> None:
     if not url.startswith("sqlite"):
         print_note(
             f"set the budget: flwr-kld budget --ledger {quote(url)} --set {budget.epsilon:g} "
-            f"--days {budget.window_days:g}"
+            f"--days {budget.window_days:g} --composition {budget.composition}"
         )
         return
     ledger = Ledger(url)
@@ -599,7 +601,13 @@ def _print_columns(rows: Sample) -> None:
 
 
 def _print_summary(
-    rows: Sample, proposal: Proposal, folder: Path, ledger: str, table: Path, check: list[str]
+    rows: Sample,
+    proposal: Proposal,
+    yearly: int,
+    folder: Path,
+    ledger: str,
+    table: Path,
+    check: list[str],
 ) -> None:
     """Say what was chosen, and what comes next; `check` runs the app on the deployment."""
     connection = quote(check[3])
@@ -634,7 +642,7 @@ def _print_summary(
             "no party sees a node's counts: clients need a signing key and a roster, and two nodes "
             "are aggregators: docs/trust.md; simulated checks trust the server"
         )
-    print_note(f"budget: {proposal.pace}")
+    print_note(f"budget: {proposal.pace}; {yearly:,} checks a year")
     made = quote(str(table.with_name("reference.json")))
     by_clients = (
         f"flwr-kld describe {quote(str(folder))} {connection} --reference {made} "

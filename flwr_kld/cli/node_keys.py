@@ -47,7 +47,8 @@ def make(
             f"{file}: {error}; or give another FILE for a new key, to be listed in a new roster"
         ) from None
     results.print(public, markup=False)
-    print_note(f"flower-supernode … --node-config 'drift-identity=\"{file.absolute()}\"'")
+    print_note(f"a node: flower-supernode … --node-config 'drift-identity=\"{file.absolute()}\"'")
+    print_note(f"a server that signs reports: FLWR_KLD_SIGNING_KEY={file.absolute()}")
 
 
 @keys.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 from rich.progress import track
@@ -91,8 +91,12 @@ def plan(
         typer.Option(help="The reference's data dictionary, table.toml, with thresholds to try."),
     ] = None,
     trust: Annotated[
-        Who, typer.Option(help="Who adds the noise; with secure-sum, the server to a secure sum.")
-    ] = "trusted",
+        Who | None,
+        typer.Option(
+            help="Who adds the noise; with secure-sum, the server to a secure sum. By default "
+            "trusted, or as in the check of --like."
+        ),
+    ] = None,
     nights: Annotated[
         int,
         typer.Option(
@@ -118,14 +122,15 @@ def plan(
 
     if not rounds:
         refuse_given(context, "noise_multiplier", why="without --rounds")
-    if trust == "distributed" and delta == 0:
-        raise ValueError("--delta 0: distributed noise needs a delta above 0, such as 1e-6")
     known = Reference.load(reference, None if table is None else Table.from_toml(table))
     require_effect(threshold, known.domain)
     last = None if like is None else last_check(like)
     if last is not None:
         clients, records = clients or [last.clients], records or last.records
         print_note(f"assumed: {last}")
+    trust = trust or _trust_of_check(last)
+    if trust == "distributed" and delta == 0:
+        raise ValueError("--delta 0: distributed noise needs a delta above 0, such as 1e-6")
     if not clients or records is None:
         raise ValueError("give --clients and --records, or --like, a check's ledger or report")
     usual = Guarantee(1.0) if last is None else last.guarantee
@@ -172,6 +177,14 @@ def plan(
         results.print(f"reference: {in_words(known, needed)}", markup=False)
 
 
+def _trust_of_check(last: LastCheck | None) -> Who:
+    """Return the trust model of a check; one of another kind is forecast as trusted."""
+    if last is None:
+        return "trusted"
+    name = last.trust if last.aggregation != "secure-sum" else "secure-sum"
+    return next((who for who in get_args(Who) if who == name), "trusted")
+
+
 def _promised(usual: Guarantee, epsilon: float, delta: float | None) -> Guarantee:
     return Guarantee(epsilon, usual.delta if delta is None else delta, usual.protects)
 
@@ -207,7 +220,7 @@ def trust_of(name: Who, promised: Guarantee, clients: int, nights: int) -> Trust
     from flwr_kld.trust.trusted import CentralNoise, Trusted, TrustedAggregator, TwoAggregators
 
     epsilon, delta, protects = promised.epsilon, promised.delta, promised.protects
-    key = AggregatorKey.generate().public  # any key: nobody will seal counts to it
+    key, other = (AggregatorKey.generate().public for _ in range(2))  # nobody seals counts to them
     if nights > 1 and name in _SECURE_SUMS:
         raise ValueError(f"--nights: {_NO_SESSION}")
     if name == "distributed":
@@ -216,7 +229,7 @@ def trust_of(name: Who, promised: Guarantee, clients: int, nights: int) -> Trust
     if name == "trusted-aggregator":
         trust: CentralNoise = TrustedAggregator(epsilon, delta, protects=protects, aggregator=key)
     elif name == "two-aggregators":
-        trust = TwoAggregators(epsilon, delta, protects=protects, aggregators=(key, key))
+        trust = TwoAggregators(epsilon, delta, protects=protects, aggregators=(key, other))
     else:
         trust = Trusted(epsilon, delta, protects=protects)
     return Standing(trust, nights, _MOVES) if nights > 1 else trust

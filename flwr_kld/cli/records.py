@@ -85,6 +85,11 @@ def compare_records(
     if published.is_dir():
         none = published / f"{known.fingerprint}.json"
         published = (none, *stored_in(published, known.fingerprint))[-1]
+        if published == none:
+            raise ValueError(
+                f"{none.parent} has no report of a check against {reference}: the server returns "
+                "those in which a column moved"
+            )
     report = _published(published)
     with _saying_why(), of_period(report.period):
         loaded = _load(data, known.domain, query=query, node_config=node_config)

@@ -75,9 +75,10 @@ class UpperLimit:
     def resolves(self, wanted: float) -> str:
         """Say what would bring the limit down to a wanted value, in nats, if nothing drifted."""
         wanted = finite("wanted", wanted, above=0, unit="nats")
-        if self.excess > max(_SIGNAL * self.error, wanted / 2):
-            return "a look at the next checks: something may have moved, or it is chance"
         design, ways = self._design, []
+        moved = self.excess > max(_SIGNAL * self.error, wanted / 2)
+        if moved and design.margin(self.level) <= wanted:
+            return "a look at the next checks: something may have moved, or it is chance"
         if design.theta == 0:
             return "theta=0.01: at theta=0 one unseen symbol makes D infinite"
         changes: tuple[tuple[str, Callable[[float], _Design]], ...] = (

@@ -22,6 +22,8 @@ class LastCheck:
     records: float  # Mean number of a client that it counted
     most_records: int | None  # That one client counted, at most; None if that is not known
     guarantee: Guarantee  # What it promised
+    trust: str  # Names of its trust model, and of how its sum was formed
+    aggregation: str
     drawn: bool  # Whether they stand for others, whom they were drawn from
     # Design effect in each column; empty if the check did not tell
     design_effects: dict[str, float]
@@ -40,6 +42,8 @@ class LastCheck:
             records,
             report.one_client.most_records,
             report.guarantee,
+            report.protection.trust,
+            report.protection.aggregation,
             "client" in draws,
             {
                 name: one.design_effect

@@ -75,9 +75,16 @@ def next_step(report: Report) -> str:
     if verdict.outcome is Outcome.NO_ALARM:
         return (
             f"nothing has to be done. More clients, more records of each, or a larger {EPSILON}, "
-            "could clear what is left."
+            f"could clear what is left.{_one_node(report)}"
         )
-    return "nothing to do."
+    return f"nothing to do.{_one_node(report)}"
+
+
+def _one_node(report: Report) -> str:
+    """Name the command with which a node finds out whether its own records moved a column."""
+    if not any(one.moved for one in report.columns.values()):
+        return ""
+    return " Each node can see whether it alone moved: flwr-kld report --mine."
 
 
 def privacy(report: Envelope, protection: Protection | None = None) -> str:

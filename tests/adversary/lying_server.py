@@ -107,9 +107,9 @@ def watching() -> Iterator[Watch]:
     """Note what a client tells its guard, which allows everything, and what it counts."""
     seen, load = Watch(), OwnRecords.load
 
-    def loading(own, context, member, question, **limits):
+    def loading(own, context, member, domain, question):
         seen.counted.append(question)
-        return load(own, context, member, question, **limits)
+        return load(own, context, member, domain, question)
 
     def admitting(gate, member):
         seen.admitted.append(gate._terms)

@@ -137,7 +137,7 @@ def test_budget_says_what_is_spent_left_and_when_it_frees(cli, url, settled):
     assert shown["left"] == pytest.approx(0.75, abs=1e-4)
     assert shown["frees_at"] is not None
     text = cli("budget", "--ledger", url).stdout
-    assert "0.75 left" in text
+    assert "0.75 nats left" in text
     assert "room for 3 more checks" in text
     assert "leaves the window on" in text
 
