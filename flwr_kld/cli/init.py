@@ -637,6 +637,7 @@ def _print_summary(
             f"each check asks all {proposal.clients} clients and is charged by itself: with a "
             "column that identifies a row permanently (--id), the checks of a year are one charge"
         )
+    print_note(f"each check of the deployment waits until {proposal.nodes} nodes are connected")
     if proposal.aggregators:
         print_note(
             "no party sees a node's counts: clients need a signing key and a roster, and two nodes "

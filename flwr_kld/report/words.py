@@ -129,7 +129,9 @@ def table_of(
         padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, caption_justify="left",
     )  # fmt: skip
     for name in heads:
-        table.add_column(name, overflow="fold", justify="left" if name in left else "right")
+        fewest = len("inconclusive") if name in ("outcome", "decision") else None
+        justify = "left" if name in left else "right"
+        table.add_column(name, overflow="fold", justify=justify, min_width=fewest)
     for cells, marked in rows:
         table.add_row(*map(escape, cells), style="bold red" if marked else "")
     return table

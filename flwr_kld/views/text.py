@@ -71,7 +71,9 @@ def next_step(report: Report) -> str:
         names = some_of([brief(name) for name in drifted(report.columns)])
         return f"find out why {names} changed. If that is meant to stay, make a new reference."
     if verdict.resolve:
-        return f"to decide, it takes {verdict.resolve}."
+        scarce = report.cost.budget is not None and EPSILON in verdict.resolve
+        rarer = " Rarer checks may each have more of the budget." * scarce
+        return f"to decide, it takes {verdict.resolve}.{rarer}"
     if verdict.outcome is Outcome.NO_ALARM:
         return (
             f"nothing has to be done. More clients, more records of each, or a larger {EPSILON}, "
