@@ -130,8 +130,9 @@ def table_of(
     )  # fmt: skip
     for name in heads:
         fewest = len("inconclusive") if name in ("outcome", "decision") else None
-        justify = "left" if name in left else "right"
-        table.add_column(name, overflow="fold", justify=justify, min_width=fewest)
+        table.add_column(
+            name, overflow="fold", justify="left" if name in left else "right", min_width=fewest
+        )
     for cells, marked in rows:
         table.add_row(*map(escape, cells), style="bold red" if marked else "")
     return table
