@@ -129,10 +129,7 @@ def table_of(
         padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, caption_justify="left",
     )  # fmt: skip
     for name in heads:
-        fewest = len("inconclusive") if name in ("outcome", "decision") else None
-        table.add_column(
-            name, overflow="fold", justify="left" if name in left else "right", min_width=fewest
-        )
+        table.add_column(name, overflow="fold", justify="left" if name in left else "right")
     for cells, marked in rows:
         table.add_row(*map(escape, cells), style="bold red" if marked else "")
     return table
