@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def older(tmp_path: Path) -> Path:
     """What a node sees of another flwr-kld: its version, and that of its messages."""
-    messages = tmp_path / "older" / "flwr_kld" / "messages"
+    messages = tmp_path / "older" / "flwr_kld" / "trust"
     messages.mkdir(parents=True)
     (messages.parent / "__init__.py").touch()
     (messages / "terms.py").write_text(f"VERSION = {VERSION + 1}\n")
