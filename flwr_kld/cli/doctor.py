@@ -61,6 +61,7 @@ from flwr_kld.cli.new_app import SAMPLE, SIMULATED, fill, write_files
 from flwr_kld.cli.node_keys import read_roster
 from flwr_kld.cli.records import check_records
 from flwr_kld.cli.reference import in_words, rows_of_columns, short_of
+from flwr_kld.cli.sample import made_up
 from flwr_kld.cli.schedule import Schedule, parse_schedule
 from flwr_kld.common.errors import LedgerError, NoBudget
 from flwr_kld.common.flower import untested_flower
@@ -152,7 +153,10 @@ def the_reference(app: Path, facts: Facts) -> Iterator[Finding]:
             again = "flwr-kld init SAMPLE --out NEW writes another, or correct this one"
             yield _failed("reference", error, again)
             return
-        if facts.made_up and not found[file].noise:
+        domain = found[file].domain
+        if isinstance(domain, Table) and (
+            found[file].fingerprint == made_up(table, domain).reference.fingerprint
+        ):
             words = f"{file}: made up of the data dictionary, and shows only that checks run"
             give = f"--reference {file} --ledger {facts.ledger} --run-config '{SAMPLE}=\"\"'"
             make = f"flwr-kld describe {app} CONNECTION {give} --key first: clients make it"

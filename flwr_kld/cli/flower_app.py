@@ -140,7 +140,6 @@ class Facts:
 
     ledger: str | None  # URL
     simulated: bool  # Whether the run config names a public sample
-    made_up: bool = False  # Whether init made its reference up
     epsilon: float | None = None  # Of a check
     cohort: int | None = None  # Clients that a check asks, in rotation
     nights: int | None = None  # Checks that are one standing session
@@ -180,7 +179,6 @@ def facts_of(app: Path, overrides: Sequence[str] = ()) -> Facts:
     return Facts(
         named.pop() if len(named) == 1 else None,
         simulated=bool(config.get(SAMPLE)),
-        made_up=STATISTICS_IN_RUN_CONFIG in config and SAMPLE in config,
         epsilon=epsilons.pop() if len(epsilons) == 1 else None,
         cohort=sizes.pop() if len(sizes) == 1 else None,
         nights=nights.pop() if len(nights) == 1 else None,

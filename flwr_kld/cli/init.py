@@ -434,7 +434,7 @@ def init(
             f"--trust two-aggregators goes with neither --period nor --into{BY_HAND}, and those of "
             "docs/trust.md"
         )
-    # By sum, as a node's guard adds up: what the ledger lets through, guards do.
+    # By sum, as a node's guard adds up: else the ledger lets checks through that guards refuse.
     budget = Budget(epsilon, 1e-6, days, composition="sum")
     yearly = most_in_window(Cron(at), _YEAR)
     rows = read_sample(

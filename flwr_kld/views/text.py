@@ -71,7 +71,8 @@ def next_step(report: Report) -> str:
         names = some_of([brief(name) for name in drifted(report.columns)])
         return f"find out why {names} changed. If that is meant to stay, make a new reference."
     if verdict.resolve:
-        scarce = report.cost.budget is not None and EPSILON in verdict.resolve
+        cost = report.cost
+        scarce = cost.budget is not None and cost.nights == 1 and EPSILON in verdict.resolve
         rarer = " Rarer checks may each have more of the budget." * scarce
         return f"to decide, it takes {verdict.resolve}.{rarer}"
     if verdict.outcome is Outcome.NO_ALARM:

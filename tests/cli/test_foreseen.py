@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from flwr_kld.cli.foreseen import foreseen
+from flwr_kld.trust.sealing import AggregatorKey
 
 
 @pytest.fixture
@@ -60,3 +61,11 @@ def test_a_rarer_schedule_is_named_where_checks_exclude_nothing(cli, sample, ask
     assert done.exit_code == 0, done.output
     assert "--at '0 3 1 * *', once a month, with epsilon 0.75 each" in done.stderr.splitlines()[-1]
     assert [one.trust.guarantee.epsilon for one in asked] == [0.051, 0.3, 0.75]
+
+
+def test_two_aggregators_are_forecast_with_their_noise(cli, sample, asked, tmp_path):
+    keys = [AggregatorKey.generate().public.hex() for _ in range(2)]
+    through = ("--trust", "two-aggregators", "--aggregator", keys[0], "--aggregator", keys[1])
+    done = cli("init", sample, "--out", tmp_path / "app", "--column", "age", *through)
+    assert done.exit_code == 0, done.output
+    assert {one.trust.name for one in asked} == {"two-aggregators"}

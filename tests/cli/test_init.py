@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -380,3 +381,18 @@ def test_the_template_is_the_example_itself(cli, tmp_path):
 @pytest.mark.parametrize("options", [[], ["--epsilon", "2", "--out", "app"], ["sample.csv"]])
 def test_a_template_goes_with_a_new_folder_alone(cli, options):
     assert cli("init", "--template", "federated-analytics", *options).exit_code == 4
+
+
+def test_the_ledger_adds_up_as_the_drafted_guard_does(cli, sample, tmp_path):
+    assert cli("init", sample, "--out", tmp_path / "app").exit_code == 0
+    budget = Ledger(f"sqlite:///{tmp_path / 'app' / 'drift.db'}").budget()
+    limits = read_limits(tmp_path / "app" / "deploy" / "guard.toml")
+    assert budget.composition == "sum"
+    assert budget.epsilon == pytest.approx(float(limits.period.max_epsilon))
+
+
+def test_cron_finds_the_command(cli, sample, tmp_path):
+    assert cli("init", sample, "--out", tmp_path / "app").exit_code == 0
+    lines = (tmp_path / "app" / "deploy" / "kld.cron").read_text().splitlines()
+    (path,) = (line.removeprefix("PATH=") for line in lines if line.startswith("PATH="))
+    assert shutil.which("flwr-kld", path=path)

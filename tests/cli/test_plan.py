@@ -203,3 +203,14 @@ def test_a_plan_like_a_ledgers_check_shows_what_both_kinds_spent(cli, file, url,
     checks, training = (one for one in shown.splitlines() if "spent by themselves" in one)
     assert checks.startswith("checks: ")
     assert re.search(r"training: 0\.\d+ nats spent by themselves, 0\.\d+ nats left", training)
+
+
+def test_two_aggregators_add_noise_twice_and_are_those_of_a_check(cli, file, checked, tmp_path):
+    asked = ("plan", file, "--clients", 40, "--records", 60, "--json")
+    trusts = ("trusted", "two-aggregators")
+    one, two = (json.loads(cli(*asked, "--trust", who).stdout)[0] for who in trusts)
+    assert two["noise"] > 1.3 * one["noise"]  # less than √2: nothing is spent on alike records
+    through = replace(checked, protection=replace(checked.protection, trust="two-aggregators"))
+    (tmp_path / "report.json").write_text(through.to_json())
+    (like,) = json.loads(cli("plan", file, "--like", tmp_path / "report.json", "--json").stdout)
+    assert like["trust"] == "two-aggregators"

@@ -114,6 +114,12 @@ def test_a_drift_is_not_resolved_by_more_records(limit):
     assert not re.search(r"\d", advice)  # a limit's own sum is not an estimate to show beside one
 
 
+def test_more_records_are_asked_for_where_no_number_of_such_checks_clears(limit):
+    for seed in range(30):  # whatever chance has it that moved
+        found, _ = limit(150, 3_000, 0.02, same, seed)
+        assert "times" in found.resolves(0.1), seed
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("theta", 1.0), ("level", 1.0), ("design_effect", 0.5)]
 )

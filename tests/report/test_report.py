@@ -2,6 +2,7 @@
 
 import csv
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,12 @@ from report.samples import REPORT, STATISTICS, altered, decided, in_notebook, le
 from report.tables import drifted
 
 from flwr_kld.infer.estimators.result import ErrorSplit
+from flwr_kld.infer.upper_limit import EPSILON
 from flwr_kld.report import Outcome
+from flwr_kld.report.column import Move
 from flwr_kld.report.envelope import Point
 from flwr_kld.views import CheckSeries
+from flwr_kld.views.text import next_step
 
 CHECKS = [
     Point(1, REPORT, cohort_truth=0.26),
@@ -120,3 +124,19 @@ def test_a_report_is_one_line_where_values_are_shown():
         assert report.started[:10] in repr(report)
         assert len(repr(report).splitlines()) == 1
         assert len(repr(report)) < 250
+
+
+def test_what_is_next_names_what_a_node_and_an_operator_can_do():
+    moved = decided(Outcome.NO_DRIFT, 0.0)
+    rain = Move("rain", 0.1, 0.3, 0.2, 0.4)
+    columns = {n: replace(c, moved=(rain,)) for n, c in moved.columns.items()}
+    assert "report --mine" in next_step(replace(moved, columns=columns))
+    assert "report --mine" not in next_step(moved)
+    for nights, is_named in ((1, True), (365, False)):  # a session's checks share one epsilon
+        few = decided(Outcome.INCONCLUSIVE, 0.0)
+        few = replace(few, cost=replace(few.cost, night=1, nights=nights))
+        wanting = {
+            n: replace(c, verdict=replace(c.verdict, resolve=f"9 times the {EPSILON}"))
+            for n, c in few.columns.items()
+        }
+        assert ("Rarer checks" in next_step(replace(few, columns=wanting))) == is_named
