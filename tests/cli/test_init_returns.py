@@ -1,0 +1,49 @@
+"""Apps of ``flwr-kld init`` return a report to its nodes where a column moved, drift or not."""
+
+import importlib
+import sys
+import tomllib
+
+import pytest
+from flwr.app import Context, RecordDict
+
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.trust.envelopes import REPORT_ACTION
+
+
+def rows(soft: int) -> str:
+    kinds = ["soft"] * soft + ["none"] * (4000 - soft)
+    return "\n".join(["defect", *kinds])
+
+
+@pytest.mark.parametrize(("soft", "times"), [(160, 0), (520, 2)])
+def test_nodes_get_the_report_of_a_movement_that_is_tolerated(
+    cli, tmp_path, monkeypatch, capsys, soft, times
+):
+    (tmp_path / "sample.csv").write_text(rows(160))
+    (tmp_path / "moved.csv").write_text(rows(soft))
+    name = f"orchard{soft}"
+    made = cli("init", tmp_path / "sample.csv", "--out", tmp_path / name, "--at", "0 3 1 * *")
+    assert made.exit_code == 0, made.output
+    monkeypatch.syspath_prepend(tmp_path / name)
+    client, server = (
+        importlib.import_module(f"{name}.{side}_app") for side in ("client", "server")
+    )
+    config = tomllib.loads((tmp_path / name / "pyproject.toml").read_text())
+    config = config["tool"]["flwr"]["app"]["config"] | {"drift-sample": ""}
+    returned = []
+
+    def node(message, context):
+        if message.metadata.message_type.endswith(REPORT_ACTION):
+            returned.append(context.node_id)
+        return client.app(message, context)
+
+    grid = InProcessGrid(node, 2)
+    grid.set_run_config(config)
+    for context in grid.contexts.values():
+        context.node_config["drift-records"] = str(tmp_path / "moved.csv")
+    server.app(grid, Context(1, 1, {}, RecordDict(), config))
+    assert "ALARM" not in capsys.readouterr().out
+    assert len(returned) == times
+    for module in [one for one in sys.modules if one.partition(".")[0] == name]:
+        del sys.modules[module]
