@@ -100,10 +100,10 @@ def test_doctor_says_what_to_do(cli, place: Place, number, mark):
 
 
 def test_doctor_reads_the_apps_own_threshold(cli, place: Place):
-    """Where the table says none, the strategy's counts."""
+    """Where the table says none, the strategy's counts. (An even reference is a made-up one.)"""
     file = place.app / "app" / "reference.json"
     table = Table({"smoker": NARROW, "nurse": NARROW})
-    Reference.from_counts(table, {"smoker": [500, 500], "nurse": [500, 500]}).save(file)
+    Reference.from_counts(table, {"smoker": [520, 480], "nurse": [480, 520]}).save(file)
     file.with_name("table.toml").unlink()
     (place.app / "deploy" / "guard.toml").unlink()
 
