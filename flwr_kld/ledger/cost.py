@@ -29,8 +29,8 @@ from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.ledger.budget import UNBOUNDED, Budget, exact, shown
 from flwr_kld.ledger.delivered import epsilon_of
 
-_LONGEST_REACH = 1 << 16
-"""Tables beyond are not kept: their releases count by epsilon and delta."""
+_LONGEST_REACH = 1 << 18
+"""Tables beyond, longer than checks allot, are not kept: such releases count by ε and δ alone."""
 _MOST_NOISE = 10**9
 """Noise multipliers beyond count as this one."""
 ROUNDS = 1000

@@ -9,6 +9,9 @@ from flwr_kld import Labels, Reference, Table
 from flwr_kld.ask.partition import Partition
 from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.kernel.promise import Allotment, WholeClients
+from flwr_kld.ledger.budget import exact
+from flwr_kld.ledger.composition import composed_epsilon
+from flwr_kld.ledger.cost import Cost
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.allotment import allot
 from flwr_kld.strategies import (
@@ -109,3 +112,16 @@ def test_a_plan_tells_the_noise_that_a_check_will_have(clients, present, protect
     asked = KLDrift(reference, trust, threshold=0.1, cohort=cohort).trust
     noise = math.sqrt(asked.event(clients).noise.variance) / asked.allotment.counts[0]
     assert told.noise == pytest.approx(noise, rel=0.02)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("epsilon", [0.03, 0.06, 0.1, 0.15, 0.2, 0.4])
+def test_the_checks_of_a_year_compose_by_their_noise_however_finely_it_is_allotted(epsilon, delta):
+    """Noise over 18 counts leaks far less in a year than some noise of the same epsilon would."""
+    table = Table({f"column {i}": ["a", "b", "c"] for i in range(9)})
+    reference = Reference.from_counts(table, {name: [900, 700, 400] for name in table.columns})
+    trust = KLDrift(reference, Trusted(epsilon, delta), threshold=0.1).trust
+    year = Setting(clients=3, records=1800, trust=trust).epsilon_per_year
+    alone = Cost("", exact(epsilon), exact(delta), "record")
+    by_epsilon_alone = composed_epsilon(((alone, 365),), 1e-3)  # delta holds that of 365 checks
+    assert 10 * epsilon < year < by_epsilon_alone / 2
