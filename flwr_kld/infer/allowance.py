@@ -1,4 +1,4 @@
-"""Allowance for the sampling error of a reference that was counted, at both ends of a verdict.
+"""Allowance for the error of a reference that was counted, in verdicts, sentences and shares.
 
 A reference of R public rows is a sample Π̂ of a law Π, and a verdict is about Π. Clients that follow
 Π exactly differ from Π̂ by about (symbols seen) / (2 R) nats, and hold symbols that Π̂ has never
@@ -16,7 +16,8 @@ CLEAR    deviations  of noise beyond which a count is not made by it alone. Of 5
                      All hold in 100 of 100, but 3 lets 1 % of discrete Laplace noise pass
 =======  ==========  ===============================================================================
 
-`_FEWEST`, `_MOST` and `_CLOSE` end a search, whose result is rounded up to two digits.
+`_FEWEST`, `_MOST` and `_CLOSE` end a search, whose result is rounded up to two digits; `_TINY`
+keeps a parameter above 0.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
+from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.common.search import edge
 from flwr_kld.infer.estimators.score import THETA, Floats, check_level, check_theta
 from flwr_kld.reference import Reference
@@ -35,6 +38,7 @@ SHARE = 0.1
 CLEAR = 6.0
 _FEWEST, _MOST = 10.0, 1e12
 _CLOSE = 0.02
+_TINY = 1e-9
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,56 @@ def allowance(reference: Reference, *, theta: float = THETA, level: float) -> Al
     if reference.records is None:
         return Allowance(0.0, 0.0, 0.0)
     return _of_rows(reference, reference.records, theta, level)
+
+
+def fraction_limits(
+    plan: QueryPlan, groups: NDArray[np.bool_] | None = None, *, level: float
+) -> tuple[Floats, Floats]:
+    """Limit Π's fractions of groups of cells, [groups, cells], or of each cell, one by one.
+
+    Groups are given before Π̂ is seen; which symbols share a cell is chosen by it. Of a law that is
+    known exactly, both limits are its fractions.
+    """
+
+    def summed(of_cells: Floats) -> Floats:
+        return of_cells if groups is None else groups @ of_cells
+
+    part, rows, noise = summed(plan.mass), plan.reference.records, plan.reference.noise
+    if rows is None:
+        return part, part
+    seen = plan.reference.probabilities > 0
+    each = (1 - check_level(level)) / (4 if noise else 2)  # noise and sampling, on either side
+    size, hidden = (summed(np.bincount(plan.cell_of, x, plan.cells)) for x in (seen, ~seen))
+    # The law of the noise is not kept. Of a sum of Laplace draws, one draw is the farthest out.
+    far = max(-math.log(2 * each) / math.sqrt(2), -float(scipy.special.ndtri(each)))
+    # Noise moves a group, and by its fraction all counts together.
+    variance = np.maximum(size * (1 - 2 * part) + np.count_nonzero(seen) * part**2, 0.0)
+    hidden = np.minimum(hidden, _hidden(plan.reference))
+    reach, held = far * noise * np.sqrt(variance), rows * part
+    least = np.clip(held - reach, 0, rows)
+    most = np.clip(held + reach + CLEAR * noise * hidden, 0, rows)
+    low = scipy.special.betaincinv(np.maximum(least, _TINY), rows - least + 1, each)
+    high = scipy.special.betaincinv(most + 1, np.maximum(rows - most, _TINY), 1 - each)
+    if groups is None:
+        shared, apart = plan.symbols_in > 1, share_apart(plan.reference, level=level)
+        low, high = np.where(shared, part - apart, low), np.where(shared, part + apart, high)
+    return np.minimum(low, part), np.maximum(high, part)
+
+
+def share_apart(reference: Reference, *, level: float) -> float:
+    """Limit the total variation between Π̂ and Π: 0 for a law that is known exactly."""
+    rows, noise = reference.records, reference.noise
+    if rows is None:
+        return 0.0
+    p, error = reference.probabilities, 1 - check_level(level)
+    z = -float(scipy.special.ndtri(error / 3))
+    unseen = _unseen(reference, rows, rows * p, z)
+    listed = np.count_nonzero(p)
+    mean = float(np.sqrt(p * (1 - p) / rows + (p > 0) * (noise / rows) ** 2).sum()) / 2
+    # A row moves it by 1 / R at most (McDiarmid 1989), noise by half of its own l1 norm.
+    by_rows = math.sqrt(math.log(3 / error) / (2 * rows))
+    by_noise = z * noise / rows * math.sqrt(listed) / 2
+    return min(mean + by_rows + by_noise + unseen, 1.0)
 
 
 def _of_rows(reference: Reference, rows: float, theta: float, level: float) -> Allowance:
@@ -125,14 +179,17 @@ def _unseen(reference: Reference, rows: float, counts: Floats, z: float) -> floa
     """Bound the mass of what was never seen, by what was seen once and twice (Good, Turing)."""
     if counts.all():
         return 0.0
-    noise = reference.noise
-    if noise:  # what is not told from it, of each listed symbol, and of each name in `unlisted`
-        index = reference.domain.unlisted_index()[counts == 0]
-        hidden = np.count_nonzero(index < 0) + len(set(index[index >= 0].tolist()))
-        return min(CLEAR * noise * hidden / rows, 1.0)
+    if reference.noise:
+        return min(CLEAR * reference.noise * _hidden(reference) / rows, 1.0)
     once, twice = (float(np.count_nonzero(np.rint(counts) == k)) for k in (1, 2))
     above = z * z / 2 + z * math.sqrt(once + 2 * twice + z * z / 4)
     return min((once + above) / rows, 1.0)
+
+
+def _hidden(reference: Reference) -> int:
+    """Count what noise may hide: each listed symbol without mass, and each name in `unlisted`."""
+    index = reference.domain.unlisted_index()[reference.probabilities == 0]
+    return np.count_nonzero(index < 0) + len(set(index[index >= 0].tolist()))
 
 
 def _steepest(most: float) -> float:

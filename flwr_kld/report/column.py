@@ -106,12 +106,9 @@ class Move:
     clients: float  # and among the clients, an estimate, with the ends of its interval
     low: float
     high: float
+    # Fraction of the records that moved, at least: a reference that was counted may err, too
+    least: float
     unknown: bool = False  # Whether the reference has none of them
-
-    @property
-    def least(self) -> float:
-        """How many of the records moved, at least, in [0, 1]."""
-        return max(self.low - self.reference, self.reference - self.high, 0.0)
 
     @property
     def interval(self) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.ask.plan import HEAD, QueryPlan, cells_by_symbol
+from flwr_kld.infer.allowance import SHARE, fraction_limits
 from flwr_kld.infer.cell_fractions import as_law, in_cells, noisy_fractions
 from flwr_kld.infer.estimators.design_effect import INDEPENDENT, DesignEffects
 from flwr_kld.infer.fraction_interval import (
@@ -162,7 +163,8 @@ def moves(
 
     Of numbers, the cut whose fraction changed by most standard deviations; of labels and of their
     combinations, the two that gained or lost most records. Intervals hold for all cuts or cells of
-    the column at once.
+    the column at once; so do limits of the law that a reference is a sample of, with a `SHARE` of
+    what may err.
     """
     level = finite("level", level, above=0, below=1)
     domain, of_numbers = noisy.plan.reference.domain, None
@@ -185,12 +187,14 @@ def unlisted(noisy: NoisyCounts, *, effects: DesignEffects, level: float) -> flo
 
 def _of_cells(noisy: NoisyCounts, level: float, effects: DesignEffects) -> Iterator[Move]:
     plan, share, p = noisy.plan, noisy.values / noisy.records, noisy.plan.mass
-    low, high = fraction_intervals(noisy, level=level, effects=effects)
-    away = np.where((p < low) | (p > high), np.abs(share - p), 0)
+    error = 1 - level
+    low, high = fraction_intervals(noisy, level=1 - (1 - SHARE) * error, effects=effects)
+    fewest, most = fraction_limits(plan, level=1 - SHARE * error / len(plan.cell_of))
+    away = np.where((most < low) | (fewest > high), np.abs(share - p), 0)
     symbols = only_symbol(plan)
     for cell in np.argsort(-away, kind="stable")[:_MOST_NAMES].tolist():
         if away[cell] > 0:
-            numbers = (float(x[cell]) for x in (p, share, low, high))
+            numbers = (float(x[cell]) for x in (p, share, low, high, fewest, most))
             name = _cell(plan, cell, int(symbols[cell]))
             yield _move(name, *numbers, unknown=bool(plan.outside[cell]))
 
@@ -210,7 +214,9 @@ def _of_numbers(
         return None
     seen = noisy_fractions(noisy)
     law = as_law(seen, plan.mass)
-    low, high = group_intervals(noisy, groups, level=1 - (1 - level) / len(groups), effects=effects)
+    each = (1 - level) / len(groups)
+    low, high = group_intervals(noisy, groups, level=1 - (1 - SHARE) * each, effects=effects)
+    fewest, most = fraction_limits(plan, groups, level=1 - SHARE * each)
     expected, share = groups @ plan.mass, groups @ seen
     # Cuts are compared among the records that have a value: more missing ones move no number.
     missing = np.flatnonzero(resolved) == 0
@@ -222,13 +228,13 @@ def _of_numbers(
     off = rows @ (seen - plan.mass)
     z = off / np.sqrt(np.maximum(variance, noisy.records**-2))
     # All records together are more than 1 by rounding, and no limit is.
-    moved = (expected < low - _ROUNDING) | (high + _ROUNDING < expected)
+    moved = (most < low - _ROUNDING) | (high + _ROUNDING < fewest)
     gained = moved & (missing | ((z > 0) & (share > expected)))  # of two sides, the one that grew
     strength = np.abs(z) * (gained if gained.any() else moved)
     if not strength.any():
         return None
     best = int(strength.argmax())
-    numbers = [float(x[best]) for x in (expected, share, low, high)]
+    numbers = [float(x[best]) for x in (expected, share, low, high, fewest, most)]
     group = int(np.flatnonzero(resolved)[best])
     if group == 0:
         return _move("missing", *numbers, unknown=bool(expected[best] == 0))
@@ -246,6 +252,15 @@ def _cell(plan: QueryPlan, cell: int, symbol: int) -> str:
 
 
 def _move(
-    name: str, expected: float, share: float, low: float, high: float, *, unknown: bool = False
+    name: str,
+    expected: float,
+    share: float,
+    low: float,
+    high: float,
+    fewest: float,
+    most: float,
+    *,
+    unknown: bool = False,
 ) -> Move:
-    return Move(name, expected, min(max(share, low), high), low, high, unknown)
+    least = max(low - most, fewest - high)
+    return Move(name, expected, min(max(share, low), high), low, high, least, unknown)

@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from flwr_kld import Categories, Labels, Reference
-from flwr_kld.infer.allowance import allowance, rows_needed
+from flwr_kld.ask.partition import Partition
+from flwr_kld.infer.allowance import allowance, fraction_limits, rows_needed, share_apart
 from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits, sample
@@ -46,9 +47,12 @@ def exceeds(misses: int, rate: float) -> bool:
 def test_it_covers_clients_who_follow_the_law_and_clients_who_drifted(law, records):
     rng, domain = np.random.default_rng(records), Labels(list(range(len(law))))
     true = np.r_[law, 0, 0]
-    misses = np.zeros(4)
+    misses = np.zeros(6)
     for _ in range(RUNS):
         reference = Reference.from_counts(domain, rng.multinomial(records, law))
+        plan = Partition(16).draw(reference, rng)
+        low, high = fraction_limits(plan, level=1 - 0.05 / len(true))
+        of_cells = np.bincount(plan.cell_of, true, plan.cells)
         found = allowance(reference, theta=THETA, level=0.95)
         drifted = true * np.r_[rng.choice([0.0, 0.3, 3.0, 1.0, 1.0], len(law)), 1, 1]
         drifted = true if not drifted.sum() else drifted / drifted.sum()
@@ -59,6 +63,8 @@ def test_it_covers_clients_who_follow_the_law_and_clients_who_drifted(law, recor
             true[reference.probabilities == 0].sum() > found.unseen,
             found.below(told) > truth,
             found.at_most(told) < truth,
+            np.abs(reference.probabilities - true).sum() / 2 > share_apart(reference, level=0.95),
+            ((of_cells < low - 1e-12) | (of_cells > high + 1e-12)).any(),
         )
     assert not any(exceeds(int(number), 0.05) for number in misses), misses / RUNS
 
@@ -75,14 +81,21 @@ def test_without_it_the_worlds_above_are_false():
 @pytest.mark.rate(1e-5)
 def test_a_noisy_reference_allows_for_its_noise():
     rng, law, records, noise = np.random.default_rng(0), zipf(30), 2000, 20.0
-    misses = 0
+    misses = np.zeros(3)
     for _ in range(RUNS):
         counts = rng.multinomial(records, law) + np.rint(rng.normal(0, noise, 30))
         p = np.maximum(counts, 0.0)
         reference = Reference(Labels(list(range(30))), p / p.sum(), float(records), noise)
-        found = allowance(reference, theta=THETA, level=0.95)
-        misses += skewed_divergence(reference.probabilities, np.r_[law, 0, 0], THETA) > found.chance
-    assert not exceeds(misses, 0.05)
+        found, true = allowance(reference, theta=THETA, level=0.95), np.r_[law, 0, 0]
+        plan = Partition(1000).draw(reference, rng)
+        low, high = fraction_limits(plan, level=1 - 0.05 / len(true))
+        of_cells = np.bincount(plan.cell_of, true, plan.cells)
+        misses += (
+            skewed_divergence(reference.probabilities, true, THETA) > found.chance,
+            np.abs(reference.probabilities - true).sum() / 2 > share_apart(reference, level=0.95),
+            ((of_cells < low) | (of_cells > high)).any(),
+        )
+    assert not any(exceeds(int(number), 0.05) for number in misses), misses / RUNS
     assert found.chance > allowance(
         Reference(Labels(list(range(30))), p / p.sum(), float(records)), theta=THETA, level=0.95
     ).chance  # fmt: skip
@@ -123,6 +136,10 @@ def test_a_law_that_is_known_exactly_needs_none():
     assert found.below(0.1) == pytest.approx(0.1)
     assert found.at_most(0.1) == pytest.approx(0.1)
     assert rows_needed(known, 0.05, 0.1, theta=THETA, level=0.95) is None
+    plan = Partition(1000).draw(known, np.random.default_rng(0))
+    low, high = fraction_limits(plan, level=0.95)
+    assert low.tolist() == high.tolist() == plan.mass.tolist()
+    assert not share_apart(known, level=0.95)
 
 
 @pytest.mark.parametrize("nats", [0.0, 0.01, 0.3, 2.0])

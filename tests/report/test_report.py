@@ -128,7 +128,7 @@ def test_a_report_is_one_line_where_values_are_shown():
 
 def test_what_is_next_names_what_a_node_and_an_operator_can_do():
     moved = decided(Outcome.NO_DRIFT, 0.0)
-    rain = Move("rain", 0.1, 0.3, 0.2, 0.4)
+    rain = Move("rain", 0.1, 0.3, 0.2, 0.4, 0.1)
     columns = {n: replace(c, moved=(rain,)) for n, c in moved.columns.items()}
     assert "report --mine" in next_step(replace(moved, columns=columns))
     assert "report --mine" not in next_step(moved)

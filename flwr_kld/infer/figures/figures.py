@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.ask.plan import QueryPlan
+from flwr_kld.infer.allowance import share_apart
 from flwr_kld.infer.cell_fractions import as_law, noisy_fractions
 from flwr_kld.infer.estimators.design_effect import INDEPENDENT, DesignEffects
 from flwr_kld.infer.figures.drawn_laws import NEGLIGIBLE, drawn_laws, laws_around
@@ -62,13 +63,14 @@ def figures(noisy: NoisyCounts, effects: DesignEffects = INDEPENDENT) -> Figures
     )
     # The total variation of the very records counted, too: chance among them is in it
     (own,) = _read(noisy, seen, DesignEffects(0.0), _total_variations, _LARGEST[2:3])
+    chance = share_apart(noisy.plan.reference, level=LEVEL)
     return Figures(
         psi=psi,
         jensen_shannon=jensen_shannon,
         total_variation=replace(
             total_variation,
-            low=min(total_variation.low, own.low),
-            high=max(total_variation.high, own.high),
+            low=max(min(total_variation.low, own.low) - chance, 0.0),
+            high=min(max(total_variation.high, own.high) + chance, 1.0),
         ),
         hellinger=hellinger,
         shares=tuple(_shares(noisy, seen, effects)),

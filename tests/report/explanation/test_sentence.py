@@ -16,8 +16,10 @@ from infer.figures.columns import (
 )
 from scipy.stats import binom
 
-from flwr_kld import Binned, Categories
+from flwr_kld import Binned, Categories, Reference
+from flwr_kld.ask.partition import Partition
 from flwr_kld.infer.estimators.design_effect import DesignEffects
+from flwr_kld.infer.figures.figures import figures
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.report.explanation import moves
 
@@ -115,6 +117,36 @@ def test_chance_is_rarely_taken_for_movement(domain, law, noise, protects):
     told = releases(plan, law, 1500, runs, noise, protects=protects)
     wrong = sum(bool(moves(counts, level=0.8)) for counts in told)
     assert wrong <= binom.isf(1e-6, runs, 0.2)
+
+
+@pytest.mark.rate(1e-5)
+@pytest.mark.parametrize("noise", [None, LAPLACE], ids=["public", "counted with noise"])
+@pytest.mark.parametrize(("domain", "law"), [(DELAYS, BEFORE), (PORTS, FEW)])
+def test_chance_in_the_reference_is_rarely_taken_for_movement(domain, law, noise):
+    """At level 0.8, of references of 900 rows and 20,000 records of the clients."""
+    rng, runs, wrong, apart = np.random.default_rng(3), 200, 0, 0
+    for run in range(runs):
+        counts = rng.multinomial(900, law)
+        deviation = 0.0
+        if noise is not None:
+            drawn = rng.choice(noise.support, len(law), p=noise.probabilities)
+            counts, deviation = np.maximum(counts + drawn * (law > 0), 0), noise.variance**0.5
+        reference = Reference(domain, counts / counts.sum(), 900.0, deviation)
+        plan = Partition(1000).draw(reference, rng)
+        told = release(plan, rng.multinomial(20_000, law), GAUSSIAN, seed=run)
+        wrong += bool(moves(told, level=0.8))
+        apart += figures(told).total_variation.low > 0
+    assert wrong <= binom.isf(1e-6, runs, 0.2)
+    assert apart <= binom.isf(1e-6, runs, 0.05)
+
+
+def test_a_drift_stands_out_of_the_chance_in_a_reference():
+    few = Reference(DELAYS, BEFORE, 900.0)
+    plan = Partition(1000).draw(few, np.random.default_rng(0))
+    (found,) = moves(release(plan, AFTER * N))
+    exact = moves(release(plan_of(DELAYS, BEFORE), AFTER * N))[0]
+    assert (found.name, found.clients) == (exact.name, exact.clients)
+    assert 0.02 < found.least < exact.least - 0.02
 
 
 def test_all_records_are_no_more_than_all_of_them():
