@@ -56,14 +56,23 @@ def about(report: Report) -> str:
     )
 
 
+_HEAVY = 2
+"""Times a client's even part of the records from which on it is looked at before the others."""
+
+
 def next_step(report: Report) -> str:
     """Say what to do next."""
     verdict, name = report.verdict, report.column
     if verdict is None:
         return "set a threshold, so that a check decides."
-    client = report.one_client
+    client, clients = report.one_client, report.cohort.survivors
     if verdict.by_one_client and client.share is not None and verdict.outcome is Outcome.DRIFT:
-        return f"look at one client first, as it alone could have made this: {client.holder}."
+        if client.share * clients > _HEAVY:
+            return f"look at one client first, as it alone could have made this: {client.holder}."
+        return (
+            f"find out whether it is one of the {clients:,} clients, any of which alone could have "
+            "made this: flwr-kld report --mine, on each node."
+        )
     if verdict.outcome is Outcome.DRIFT:
         outside = report.columns[name].reading.outside
         if outside is not None and "other" in outside.clear:
@@ -74,7 +83,7 @@ def next_step(report: Report) -> str:
         cost = report.cost
         scarce = cost.budget is not None and cost.nights == 1 and EPSILON in verdict.resolve
         rarer = " Rarer checks may each have more of the budget." * scarce
-        return f"to decide, it takes {verdict.resolve}.{rarer}"
+        return f"to decide, it takes {verdict.resolve}.{rarer}{_one_node(report)}"
     if verdict.outcome is Outcome.NO_ALARM:
         return (
             f"nothing has to be done. More clients, more records of each, or a larger {EPSILON}, "

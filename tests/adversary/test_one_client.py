@@ -25,6 +25,7 @@ from flwr_kld.strategies import (
 )
 from flwr_kld.views import CheckSeries
 from flwr_kld.views.text import check_lines as report_lines
+from flwr_kld.views.text import next_step
 
 SAME = (*REFERENCE.probabilities[: len(FRUIT.names)], 0.0, 0.0)
 LIAR = 1000
@@ -72,6 +73,16 @@ def test_a_heavy_client_is_named_in_every_verdict_that_it_could_have_made(path, 
     assert "alone could have made this" in str(made)
     assert "alone could have made this" not in str(hidden)
     assert "it alone could hide a drift" in " ".join(str(hidden).split())
+
+
+def test_no_client_is_singled_out_among_alike_ones():
+    """Each of three that have all drifted could have made it, and the largest is none but that."""
+    report = check("plain", {"each": 1_990, "own": 2_000, "of_liar": SHARES}, 3)
+    assert report.outcome is Outcome.DRIFT
+    assert report.verdict.by_one_client
+    following = next_step(report)
+    assert NAME not in following
+    assert "report --mine" in following
 
 
 def test_what_one_drawn_client_alone_could_have_made_is_no_drift_of_a_population():
