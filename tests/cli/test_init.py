@@ -391,8 +391,10 @@ def test_the_ledger_adds_up_as_the_drafted_guard_does(cli, sample, tmp_path):
     assert budget.epsilon == pytest.approx(float(limits.period.max_epsilon))
 
 
-def test_cron_finds_the_command(cli, sample, tmp_path):
+def test_cron_finds_the_command_and_the_connection(cli, sample, tmp_path, monkeypatch):
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path / "of Flower"))
     assert cli("init", sample, "--out", tmp_path / "app").exit_code == 0
     lines = (tmp_path / "app" / "deploy" / "kld.cron").read_text().splitlines()
     (path,) = (line.removeprefix("PATH=") for line in lines if line.startswith("PATH="))
     assert shutil.which("flwr-kld", path=path)
+    assert f"FLWR_HOME={tmp_path / 'of Flower'}" in lines
