@@ -98,7 +98,7 @@ def budget(
     results.print(f"budget of {population}: {spent.budget}", markup=False)
     results.print(
         f"  spent on the person charged most: {spent.epsilon:.4g} nats at delta {spent.delta:g}"
-        f" (by {spent.composition})"
+        f" (composition: {spent.composition})"
     )
     for line in lines_of_kinds(opened, spent):
         results.print(f"  {line}", markup=False)
