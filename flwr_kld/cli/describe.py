@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -35,6 +36,7 @@ from flwr_kld.reference import Reference
 from flwr_kld.report.discovery_report import DiscoveryReport
 from flwr_kld.report.statistics_report import StatisticsReport
 from flwr_kld.report.stored_reference import stored_reference
+from flwr_kld.report.words import brief, some_of
 from flwr_kld.table.blind import MOST_UNLISTED
 from flwr_kld.table.table import Table
 from flwr_kld.views import Description
@@ -119,11 +121,16 @@ def describe(
     if as_json:
         print_json({"file": str(reference) if reference and made else None, **answer.to_dict()})
     else:
-        results.print(*answer_lines(answer, "description"), sep="\n", soft_wrap=True)
+        view = None
+        if made is not None and report is not None:
+            check = " ".join(["flwr-kld check", *map(quote, filter(None, (str(app), connection)))])
+            view = Description(report, _next_step(made, reference, table, check))
+        results.print(*answer_lines(answer, "description", view), sep="\n", soft_wrap=True)
     if made is not None:
-        kept = reference or "the same command with --reference FILE keeps it as a reference"
-        print_note(f"{kept}: reference {made.fingerprint}")
-        _print_blind(made)
+        if reference is not None:
+            print_note(f"{reference}: reference {made.fingerprint}")
+        for name, unlisted in _blind(made).items():
+            print_note(f"column {name!r} is blind: {unlisted}, so that no drift would show")
     if made is not None and report is not None and table is not None:
         if not isinstance(made.domain, Table):
             raise ValueError("what was described is not a table: leave --table out")
@@ -132,16 +139,28 @@ def describe(
     raise typer.Exit(answer.code)
 
 
-def _print_blind(made: Reference) -> None:
-    """Name the columns in which a check against this reference would show no drift."""
-    for name, column in made.columns.items():
-        unlisted = sum(column.unlisted.values())
-        if unlisted > MOST_UNLISTED and (column.domain.unlisted_index() < 0).any():
-            print_note(
-                f"column {name!r} is blind: {unlisted:.0%} of the records "
-                f"are {' or '.join(map(repr, column.domain.unlisted))}, so that no drift would "
-                "show; list these values, or leave the column out, and ask again"
-            )
+def _next_step(made: Reference, reference: Path | None, table: Path | None, check: str) -> str:
+    """Say what to do with a description, of what was written of it and what was not."""
+    if table is not None:
+        return f"let the app and its nodes read {table}, and describe again with another --key."
+    if blind := _blind(made):
+        names = some_of([brief(name) for name in blind])
+        return f"list the values of {names}, or leave it out, and describe again: another --key."
+    if reference is None:
+        kept = f"keeps it as the reference {made.fingerprint[:12]} of later checks"
+        return f"the same command with --reference FILE {kept}, at no further cost."
+    return f"{check}, with the same ledger and run config, once the app reads {reference}."
+
+
+def _blind(made: Reference) -> dict[str, str]:
+    """Return in which columns a check would show no drift, and what nearly all records are."""
+    unlisted = {name: sum(column.unlisted.values()) for name, column in made.columns.items()}
+    return {
+        name: f"{unlisted[name]:.0%} of the records are "
+        f"{' or '.join(map(repr, column.domain.unlisted))}"
+        for name, column in made.columns.items()
+        if unlisted[name] > MOST_UNLISTED and (column.domain.unlisted_index() < 0).any()
+    }
 
 
 def _stored(report: StatisticsReport, key: str, ledger: str, population: str) -> Reference:

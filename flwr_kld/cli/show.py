@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -55,13 +55,13 @@ _SHOWN, _WRITTEN = 30, 365
 _ALARM = f"{MARKS[Outcome.DRIFT]} {Outcome.DRIFT}"
 
 
-def answer_lines(answer: Answer, what: str = "check") -> Iterator[Text]:
+def answer_lines(answer: Answer, what: str = "check", view: Any = None) -> Iterator[Text]:
     """Yield how a check or a question ended, in lines: the outcome first."""
     if answer.report is None:
         yield answer.head(what)
         yield Text(answer.message or "")
         return
-    first, *others = view_of(answer.report).lines(width=results.width)
+    first, *others = (view or view_of(answer.report)).lines(width=results.width)
     yield Text(first, style=answer.style)
     if answer.stored:
         yield Text("Already in the ledger: nobody was asked.", style="dim")

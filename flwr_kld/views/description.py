@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from flwr_kld.views.statistics_plot import draw_statistics, size_of
 from flwr_kld.views.text import privacy
 
 
+@dataclass(frozen=True)
 class Description(Document):
     """What a `StatisticsReport` looks like.
 
@@ -23,7 +25,11 @@ class Description(Document):
     ----------
     report : StatisticsReport
         What clients' data look like.
+    next_step : str
+        What the text advises; by default how Python makes a reference of it.
     """
+
+    next_step: str = ""
 
     heading: ClassVar[str] = "What clients' data look like"
     width: ClassVar[int] = 100  # long cells
@@ -48,7 +54,7 @@ class Description(Document):
         """Yield what intervals hold for, what can be done next, and who saw what."""
         yield CAPTION
         made = f"as_reference(table) makes it the reference {self.report.reference[:12]}"
-        yield f"Next: {made} of later checks."
+        yield f"Next: {self.next_step or f'{made} of later checks.'}"
         yield f"Privacy: {privacy(self.report)}"
         if note := self.report.one_client.note:
             yield note
