@@ -7,10 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from io import StringIO
 from textwrap import wrap
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
 
 _ROUNDED = 1e-9
 """Part of the last digit that rounding made."""
@@ -115,6 +120,51 @@ def wrapped(sentence: str, width: int, indent: str = "") -> list[str]:
     return [line.replace(_BOUND, " ") for line in lines]
 
 
+_WHOLE = ("outcome", "decision")
+"""Heads of columns whose words are folded last."""
+_FOLDED = (10**9, 12, 7)
+"""Characters to which words of all other columns are folded before, the first that is enough."""
+_BETWEEN = 2
+"""Characters between two columns."""
+
+
+class _Folding(Table):
+    """A table whose columns become narrower, the widest first, down to their longest words."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield its lines; where even short words have no room, as rich folds them."""
+        sizes = [
+            [Measurement.get(console, options, one) for one in (column.header, *column.cells)]
+            for column in self.columns
+        ]
+        widest = [max(one.maximum for one in own) for own in sizes]
+        words = [max(one.minimum for one in own) for own in sizes]
+        room = options.max_width - _BETWEEN * (len(widest) - 1)
+        tried = (
+            [
+                word if column.header in _WHOLE else min(word, most)
+                for column, word in zip(self.columns, words, strict=True)
+            ]
+            for most in _FOLDED
+        )
+        found = (_narrowed(widest, least, room) for least in tried)
+        widths = next(filter(None, found), None)
+        for place, column in enumerate(self.columns):
+            column.width = widths[place] if widths else None
+        yield from super().__rich_console__(console, options)
+
+
+def _narrowed(widest: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:
+    """Take from the widest until all have room; None if they are at their least before."""
+    widths = list(widest)
+    while sum(widths) > room:
+        wide = [place for place, width in enumerate(widths) if width > least[place]]
+        if not wide:
+            return None
+        widths[max(wide, key=widths.__getitem__)] -= 1
+    return widths
+
+
 def table_of(
     heads: Iterable[str],
     rows: Iterable[tuple[Iterable[str], bool]],
@@ -124,7 +174,7 @@ def table_of(
     title: str = "",
 ) -> Table:
     """Return a table for a terminal of rows, and whether each stands out."""
-    table = Table(
+    table = _Folding(
         title=escape(title) or None, caption=escape(caption) or None, box=SIMPLE,
         padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, caption_justify="left",
     )  # fmt: skip

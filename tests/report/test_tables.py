@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,39 @@ def test_the_first_line_is_the_verdict_and_the_columns_follow_in_rank():
 @pytest.mark.parametrize("report", [TABLE, STILL, REPORT])
 def test_no_line_is_longer_than_the_terminal(report, width):
     assert max(map(len, check_lines(report, width=width))) <= width
+
+
+def undecided(report, key):
+    """The report with nothing decided in any column, of a check with a budget."""
+    verdict = decided(Outcome.INCONCLUSIVE, 0.1).verdict
+    columns = {name: replace(one, verdict=verdict) for name, one in report.columns.items()}
+    return replace(
+        report, columns=columns, key=key, cost=replace(report.cost, budget=10.0, left=7.25)
+    )
+
+
+KEYS = ("2026-11-21T03:00:00Z", "2026-11-22T03:00:00Z")
+LONG = CheckSeries([undecided(TABLE, KEYS[0]), undecided(STILL, KEYS[1])]).table()
+
+
+def test_an_outcome_is_a_whole_word_where_other_columns_can_shrink():
+    assert as_text(LONG, width=80).count(" inconclusive") == 2
+    for width in (40, 60, 80):
+        columns = as_text(columns_table(undecided(TABLE, KEYS[0]).columns), width=width)
+        assert columns.count("inconclusive ") == 4
+
+
+def test_a_key_is_folded_before_shorter_words_are():
+    lines = as_text(LONG, width=80).splitlines()
+    assert KEYS[0] not in "".join(lines)
+    assert all(any(word in line for line in lines) for word in ("drifted", "population", "0.189"))
+
+
+@pytest.mark.parametrize("width", range(30, 120, 10))
+def test_no_table_is_wider_than_the_terminal(width):
+    lines = as_text(LONG, width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert any(line.endswith(("18/20", "18/")) for line in lines)  # the last column is there
 
 
 def test_of_many_columns_the_calm_ones_are_summed_up():
