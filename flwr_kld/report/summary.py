@@ -123,9 +123,11 @@ def _low(column: ColumnReport) -> float:
 
 
 def _room(named: list[str], columns: Columns) -> list[str]:
-    """Say how many records may have changed in the columns that are not cleared."""
+    """Say which changes are excluded in the columns that are not cleared: a limit, no estimate."""
     known = [one for name in named if (one := columns[name].changed) is not None]
     if not known:
         return []
     *_, most = share(max(known, key=lambda one: one.high))
-    return [f"Up to {most} of the records may have changed."]
+    if most.startswith("100"):
+        return ["This check excludes nothing."]
+    return [f"This check excludes only changes above {most} of the records."]

@@ -135,6 +135,23 @@ def test_first_lines_are_short_and_have_few_numbers():
         assert str(report).startswith(line[:40])
 
 
+def test_with_too_few_data_a_first_line_has_a_limit_and_no_change():
+    lines = [
+        report.summary
+        for report in checks()
+        if report.outcome in (Outcome.INCONCLUSIVE, Outcome.NO_ALARM)
+        and "too few data" in report.summary
+        and not any(one.moved for one in report.columns.values())
+    ]
+    limits = [line for line in lines if measured_in(line)]
+    assert len(limits) > 5
+    assert all("excludes only changes above" in line for line in limits)
+    blind = column("ward", "none", *WORLDS[0])
+    far = replace(blind.figures.total_variation, high=0.999)
+    blind = replace(blind, figures=replace(blind.figures, total_variation=far))
+    assert "excludes nothing" in replace(REPORT, columns={"ward": blind}).summary
+
+
 def test_reports_can_be_written_and_read():
     for report in (*checks(), *of_every_cause(), *others()):
         assert type(report).from_dict(json.loads(json.dumps(report.to_dict()))) == report
