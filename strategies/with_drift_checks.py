@@ -22,6 +22,7 @@ from flwr_kld.report.report import Report
 from flwr_kld.strategies.drift_actions import Action, Pause, Retrain, Reweight
 from flwr_kld.strategies.kl_drift import KLDrift
 from flwr_kld.strategies.monitor import Monitor
+from flwr_kld.views.text import next_step
 
 logger = logging.getLogger("flwr_kld")
 
@@ -196,7 +197,8 @@ class WithDriftChecks(Strategy):
         if isinstance(report, Report):
             unsure = report.outcome in {Outcome.DRIFT, Outcome.INCONCLUSIVE}
             say = logger.warning if unsure else logger.info
-            say("check after round %s: %s", server_round, report.summary)
+            step = next_step(report)
+            say("check after round %s: %s Next: %s", server_round, report.summary, step)
             self._answer(server_round, report)
         return monitor.metrics(report)
 

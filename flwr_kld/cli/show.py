@@ -46,6 +46,7 @@ from flwr_kld.report.words import counted
 from flwr_kld.views import CheckSeries, RoundSeries, view_of
 from flwr_kld.views.files import FORMATS, METRICS, require_form
 from flwr_kld.views.series import Series
+from flwr_kld.views.text import next_step
 
 if TYPE_CHECKING:
     from flwr_kld.cli.app_runs import Answer
@@ -199,9 +200,14 @@ def _show_checks(checks: CheckSeries, population: str, title: str) -> None:
         return
     results.print(checks.table(title=title))
     results.print(*failures(checks), *map(Text, checks.since), sep="\n")
-    if checks.reports and checks.reports[-1].is_table:
+    last = next((check for check in reversed(checks.points) if check.report), None)
+    if last is None or last.report is None:
+        return
+    if last.report.is_table:
         results.print(Text("\nThe last check's columns, by decision and lower bound:"))
-        results.print(columns_table(checks.reports[-1].columns))
+        results.print(columns_table(last.report.columns))
+    after = "" if last is checks.points[-1] else f" after check {last.number}"
+    results.print(Text(f"Next{after}: {next_step(last.report)}"))
 
 
 def _write(series: CheckSeries | RoundSeries, file: Path, title: str) -> None:

@@ -8,15 +8,21 @@ from dataclasses import replace
 
 import pytest
 from report.samples import decided
-from report.tables import drifted
+from report.tables import NAMES, drifted, table_report
 
 from flwr_kld.kernel import Guarantee
 from flwr_kld.ledger import BudgetExhausted, Charge, Cost, Kind, Ledger
 from flwr_kld.ledger.read_only import LedgerView
 from flwr_kld.report import Outcome
+from flwr_kld.views.text import next_step
 
 ONE = Cost.claimed("a release", Guarantee(0.01))
 DRIFT = decided(Outcome.DRIFT, 0.2).to_dict()
+
+
+def table_of_outcome(outcome, lower_bound):
+    """A check of several columns, in one of which something drifted, or nothing did."""
+    return drifted() if outcome is Outcome.DRIFT else table_report(dict.fromkeys(NAMES, 0.0))
 
 
 @pytest.fixture
@@ -42,6 +48,18 @@ def test_a_report_of_a_table_ends_with_the_columns_of_the_last_check(cli, url, s
     rows = [line for line in last.splitlines() if line.startswith(("age", "tenure", "wage", "job"))]
     assert ["▲ drift" in row for row in rows] == [True, True, False, False]
     assert rows[0].startswith("age <years>")
+
+
+@pytest.mark.parametrize("make", [decided, table_of_outcome])
+def test_a_report_for_people_ends_with_what_to_do(cli, url, settled, make):
+    settled("2026-11-01", make(Outcome.DRIFT, 0.2).to_dict())
+    last = make(Outcome.NO_DRIFT, 0.0)
+    settled("2026-11-02", last.to_dict())
+    shown = cli("report", "--ledger", url, COLUMNS="200").stdout
+    assert shown.splitlines()[-1] == f"Next: {next_step(last)}"
+    settled("2026-11-03", None)
+    shown = cli("report", "--ledger", url, COLUMNS="200").stdout
+    assert shown.splitlines()[-1] == f"Next after check 2: {next_step(last)}"
 
 
 @pytest.mark.usefixtures("three_nights", "no_plots")

@@ -17,6 +17,7 @@ from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, PrivatePredictor, Trusted, WithDriftChecks
+from flwr_kld.views.text import next_step
 
 ROUNDS = 6
 NODES = 7
@@ -199,8 +200,10 @@ def test_what_a_check_found_is_logged(caplog):
     with caplog.at_level(logging.INFO, "flwr_kld"):
         train(strategy)
     assert strategy.reports
-    for report in strategy.reports.values():
-        assert report.summary in caplog.text
+    for number, report in strategy.reports.items():
+        (line,) = (one for one in caplog.messages if f"after round {number}:" in one)
+        assert report.summary in line
+        assert next_step(report) in line
 
 
 def test_the_wrapped_strategys_own_start_runs():
