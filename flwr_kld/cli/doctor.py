@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
@@ -267,7 +268,7 @@ def the_ledger(facts: Facts, url: str | None, population: str, app: Path) -> Ite
 
 
 def check_pace(
-    facts: Facts, url: str | None, population: str, slots: Schedule, clients: int | None
+    facts: Facts, url: str | None, population: str, when: str, slots: Schedule, clients: int | None
 ) -> Finding | None:
     """Hold checks in a window × epsilon against the budget."""
     if url is None:
@@ -285,7 +286,7 @@ def check_pace(
         return _warned("budget", words, "give --clients")
     try:
         return (
-            _within(pace, facts, clients)
+            _within(pace, facts, when, clients)
             if pace.fits
             else _failed("budget", str(pace), pace.advice)
         )
@@ -294,10 +295,10 @@ def check_pace(
         return _failed("budget", words, mend)
 
 
-def _within(pace: Pace, facts: Facts, clients: int | None) -> Finding:
+def _within(pace: Pace, facts: Facts, when: str, clients: int | None) -> Finding:
     """Name the command that says what checks of this epsilon find."""
-    asked, nights = facts.cohort or clients or "N", f" --nights {facts.nights}" * bool(facts.nights)
-    plan = f"flwr-kld plan REFERENCE --epsilon {facts.epsilon:g}{nights} --clients {asked}"
+    plan = f"flwr-kld plan REFERENCE --epsilon {facts.epsilon:g} --schedule {quote(when)}"
+    plan += " --standing" * bool(facts.nights) + f" --clients {facts.cohort or clients or 'N'}"
     finds = f"{plan} --records M says which drifts such checks find, of M records a client"
     return Finding("budget", "ok", str(pace), finds)
 
@@ -586,7 +587,7 @@ def doctor(
         *the_reference(app, facts),
         check_keys(key, roster),
         *the_ledger(facts, url, population, app),
-        pace := check_pace(facts, url, population, slots, clients),
+        pace := check_pace(facts, url, population, when or NIGHTLY, slots, clients),
         _warned("schedule", "taken to be nightly", "give --schedule")
         if pace and not when
         else None,

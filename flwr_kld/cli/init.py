@@ -52,8 +52,9 @@ from flwr_kld.cli.reference import (
     rows_of_columns,
 )
 from flwr_kld.cli.sample import Sample, read_sample
-from flwr_kld.cli.schedule import Cron, most_in_window
+from flwr_kld.cli.schedule import Cron, checks_of_a_year, most_in_window
 from flwr_kld.common.errors import NoBudget
+from flwr_kld.kernel.continual import MOST_NIGHTS
 from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.table.dialect import FILES
 from flwr_kld.table.frame import texts_in
@@ -314,8 +315,6 @@ def _show(app: Path, changed: dict[Path, str]) -> None:
         results.print(Syntax("\n".join(diff), "diff", theme="ansi_dark", word_wrap=True))
 
 
-_YEAR = 364.0
-"""Days whose checks, both ends counted, are one session."""
 _PLAY = Budget(1000.0, 1e-6, 1.0, SIMULATED)
 """For simulated checks: they touch nobody."""
 
@@ -436,7 +435,7 @@ def init(
         )
     # By sum, as a node's guard adds up: else the ledger lets checks through that guards refuse.
     budget = Budget(epsilon, 1e-6, days, composition="sum")
-    yearly = most_in_window(Cron(at), _YEAR)
+    yearly = checks_of_a_year(Cron(at))
     rows = read_sample(
         sample, columns=column, identifier=identifier, period=period, bins=bins or 20,
         labels=labels or 20,
@@ -456,6 +455,11 @@ def init(
         None if period is None else rows.period(period),
         0 if identifier is None else yearly, aggregators,
     )  # fmt: skip
+    if proposal.is_standing and yearly > MOST_NIGHTS:
+        raise ValueError(
+            f"--at {at!r}: {yearly:,} checks a year are more than one standing session has, "
+            f"{MOST_NIGHTS:,}: let them come more rarely, or leave --id out"
+        )
     folder = Path(os.path.abspath(out or into or "."))
     if out is not None:
         _require_new(folder)

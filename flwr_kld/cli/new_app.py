@@ -16,6 +16,7 @@ from typing import Any
 
 from flwr_kld.ask.partition import plan_to_pin
 from flwr_kld.ask.period import Period
+from flwr_kld.cli.schedule import SESSION_DAYS
 from flwr_kld.common.json_text import json_text
 from flwr_kld.kernel import Guarantee
 from flwr_kld.ledger.budget import Budget
@@ -157,6 +158,7 @@ class Proposal:
             trust = (
                 f"Standing(\n    {each_night},\n"
                 f"        nights={self.nights},\n"
+                f"        days={SESSION_DAYS},  # from its first check to its end\n"
                 "        moves=4,  # a row comes, may change once, and goes\n"
                 f"        book=str({config}[{quoted(BOOK)}]),\n    )"
             )

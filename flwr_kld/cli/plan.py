@@ -13,16 +13,18 @@ from rich.table import Table as Shown
 from flwr_kld.cli.budget import lines_of_kinds
 from flwr_kld.cli.common import (
     DEFAULT_POPULATION,
+    NIGHTLY,
     AsJson,
     messages,
     print_json,
     print_note,
-    refuse_given,
     results,
 )
 from flwr_kld.cli.ledger_url import existing_ledger
 from flwr_kld.cli.reference import DEFAULT_THRESHOLD, in_words, most_first, require_effect
+from flwr_kld.cli.schedule import SESSION_DAYS, checks_of_a_year, parse_schedule
 from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.continual import MOST_NIGHTS
 from flwr_kld.reference import Reference
 from flwr_kld.report.entries import report_of
 from flwr_kld.report.report import Report
@@ -48,7 +50,6 @@ Who = Literal["trusted", "secure-sum", "trusted-aggregator", "two-aggregators", 
 
 
 def plan(
-    context: typer.Context,
     reference: Annotated[Path, typer.Argument(help="Reference that was saved, .json.")],
     *,
     clients: Annotated[
@@ -97,20 +98,26 @@ def plan(
             "trusted, or as in the check of --like."
         ),
     ] = None,
-    nights: Annotated[
-        int,
+    schedule: Annotated[
+        str,
+        typer.Option(help="When checks come: a cron expression or 'every 6h'; by default nightly."),
+    ] = NIGHTLY,
+    standing: Annotated[
+        bool,
         typer.Option(
-            min=1,
-            help="Checks of the same records that one epsilon pays for: a standing session, in "
-            "which each record may change once.",
+            "--standing",
+            help="All checks of a year count the same records, each of which may change once, and "
+            "one epsilon pays for them: a standing session.",
         ),
-    ] = 1,
-    rounds: Annotated[
-        int, typer.Option(min=0, help="Rounds of DP training in a year, beside the checks.")
-    ] = 0,
-    noise_multiplier: Annotated[
-        float, typer.Option(help="Of these rounds, as Flower's fixed clipping takes it.")
-    ] = 1.0,
+    ] = False,
+    training: Annotated[
+        tuple[int, float] | None,
+        typer.Option(
+            metavar="ROUNDS NOISE",
+            help="Rounds of DP training in a year, beside the checks, and their noise multiplier, "
+            "as Flower's fixed clipping takes it: --training 400 1.0.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Forecast error, smallest drift found, epsilon a year, seconds; no client is asked.
@@ -120,8 +127,8 @@ def plan(
     # Imported here: the other commands do without it.
     from flwr_kld.planner import Setting, forecast
 
-    if not rounds:
-        refuse_given(context, "noise_multiplier", why="without --rounds")
+    checks = checks_of_a_year(parse_schedule(schedule))
+    rounds, noise_multiplier = training or (0, 1.0)
     known = Reference.load(reference, None if table is None else Table.from_toml(table))
     require_effect(threshold, known.domain)
     last = None if like is None else last_check(like)
@@ -134,6 +141,7 @@ def plan(
     if not clients or records is None:
         raise ValueError("give --clients and --records, or --like, a check's ledger or report")
     usual = Guarantee(1.0) if last is None else last.guarantee
+    nights = checks if standing else 1
     settings = [
         Setting(
             clients=cohort,
@@ -142,6 +150,7 @@ def plan(
             threshold=DEFAULT_THRESHOLD if threshold is None else threshold,
             aggregation=trust if trust == "secure-sum" else None,
             population=population or (last.among(cohort) if last else None),
+            checks=checks,
             rounds=rounds,
             noise_multiplier=noise_multiplier,
         )
@@ -213,7 +222,7 @@ def _place(like: str) -> tuple[str, str]:
 
 
 def trust_of(name: Who, promised: Guarantee, clients: int, nights: int) -> Trust:
-    """Return the model of that name, for so many clients in an exchange and nights in a session."""
+    """Return the model of that name, for so many clients in an exchange and nights in a year."""
     from flwr_kld.trust.distributed import Distributed
     from flwr_kld.trust.sealing import AggregatorKey
     from flwr_kld.trust.standing import Standing
@@ -222,7 +231,12 @@ def trust_of(name: Who, promised: Guarantee, clients: int, nights: int) -> Trust
     epsilon, delta, protects = promised.epsilon, promised.delta, promised.protects
     key, other = (AggregatorKey.generate().public for _ in range(2))  # nobody seals counts to them
     if nights > 1 and name in _SECURE_SUMS:
-        raise ValueError(f"--nights: {_NO_SESSION}")
+        raise ValueError(f"--standing: {_NO_SESSION}")
+    if nights > MOST_NIGHTS:
+        raise ValueError(
+            f"--standing: {nights:,} checks a year are more than one session has, {MOST_NIGHTS:,}: "
+            "let them come more rarely"
+        )
     if name == "distributed":
         relied_on = max(int(_RELIED_ON * clients), 2)
         return Distributed(epsilon, relied_on, delta or Distributed.delta, protects=protects)
@@ -232,12 +246,12 @@ def trust_of(name: Who, promised: Guarantee, clients: int, nights: int) -> Trust
         trust = TwoAggregators(epsilon, delta, protects=protects, aggregators=(key, other))
     else:
         trust = Trusted(epsilon, delta, protects=protects)
-    return Standing(trust, nights, _MOVES) if nights > 1 else trust
+    return Standing(trust, nights, _MOVES, days=SESSION_DAYS) if nights > 1 else trust
 
 
 _MEANING = {
     **MEANING,
-    "ε, δ a year": "of one person under daily checks, as a ledger composes them",
+    "ε, δ a year": "of one person, for all checks of the schedule, as a ledger composes them",
     "seconds": "of a check: how often nodes poll decides",
 }
 

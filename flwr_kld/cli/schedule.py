@@ -102,6 +102,15 @@ def most_in_window(schedule: Schedule, days: float) -> int:
     return most
 
 
+SESSION_DAYS = 365
+"""From the first check of a standing session to its end."""
+
+
+def checks_of_a_year(schedule: Schedule) -> int:
+    """Return the most checks of a schedule in a year, as a standing session has them."""
+    return most_in_window(schedule, SESSION_DAYS - 1)
+
+
 def _zone(name: str) -> tzinfo:
     try:
         return UTC if name == "UTC" else ZoneInfo(name)

@@ -17,6 +17,7 @@ from flwr_kld.ledger.budget import UNBOUNDED, Budget
 from flwr_kld.ledger.composition import Composed, added, of_person
 from flwr_kld.ledger.cost import ROUNDS, Cost
 from flwr_kld.trust import Trust
+from flwr_kld.trust.standing import Standing
 from flwr_kld.trust.trust_model import require_trust
 
 _MOST_CLIENTS = {
@@ -43,7 +44,7 @@ the sum's own arithmetic (``simulations/bench/secure_sum.py``)."""
 @suggests(arguments=dict.fromkeys(("epsilon", "delta"), "trust=Trusted(epsilon=…, delta=…)"))
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One way to check every day.
+    """One way to check.
 
     Parameters
     ----------
@@ -67,6 +68,8 @@ class Setting:
         Confidence of the bound, in [0.5, 1).
     population : int, optional
         Clients among whom cohorts rotate; by default those of one check.
+    checks : int
+        Of a year, 1 to 10^6; by default one every day.
     rounds : int
         Of DP training beside the checks, in a year; at most 10^6.
     noise_multiplier : float
@@ -87,6 +90,7 @@ class Setting:
     design_effect: float = 1.0
     level: float = 0.95
     population: int | None = None
+    checks: int = _YEAR
     rounds: int = 0
     noise_multiplier: float = 1.0
 
@@ -106,6 +110,7 @@ class Setting:
             cells=Partition(self.cells).cells,
             design_effect=finite("design_effect", self.design_effect, least=1),
             level=check_level(self.level),
+            checks=integer("checks", self.checks, least=1, most=10**6),
             rounds=integer("rounds", self.rounds, least=0, most=10**6),
             noise_multiplier=finite("noise_multiplier", self.noise_multiplier, above=0),
         )
@@ -148,8 +153,8 @@ class Setting:
 
     @property
     def checks_per_person(self) -> int:
-        """Checks of a year of daily ones that touch one person at most: all take turns."""
-        return math.ceil(_YEAR * self.clients / (self.population or self.clients))
+        """Checks of a year that touch one person at most: all take turns."""
+        return math.ceil(self.checks * self.clients / (self.population or self.clients))
 
     @property
     def epsilon_per_year(self) -> float:
@@ -182,7 +187,10 @@ class Setting:
 
     @property
     def _checks(self) -> tuple[Cost, int]:
-        return self.trust.cost(), math.ceil(self.checks_per_person / self.trust.nights)
+        times = self.checks_per_person / self.trust.nights
+        if isinstance(self.trust, Standing):  # which also ends by its days, however few its checks
+            times = max(times, _YEAR / (self.trust.days or self.trust.nights))
+        return self.trust.cost(), math.ceil(times)
 
     @property
     def _training(self) -> tuple[Cost, int]:

@@ -135,8 +135,10 @@ def test_a_schedule_is_the_apps_own(cli, place):
     cron = place.app / "deploy" / "kld.cron"
     place.change("app/deploy/kld.cron", "0 3 * * *", "0 3 1 * *")
     rows = json.loads(cli("doctor", place.app, "--json").stdout)
-    monthly = {row["what"]: row["words"] for row in rows}
-    assert monthly["budget"].startswith("2 checks in any 30 days")
+    monthly = {row["what"]: row for row in rows}
+    assert monthly["budget"]["words"].startswith("2 checks in any 30 days")
+    assert "flwr-kld plan REFERENCE" in monthly["budget"]["next"]
+    assert "--schedule '0 3 1 * *'" in monthly["budget"]["next"]
     assert "schedule" not in monthly
     cron.unlink()
     rows = json.loads(cli("doctor", place.app, "--json").stdout)

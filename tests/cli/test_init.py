@@ -64,6 +64,29 @@ def require_formatted(folder: Path) -> None:
     assert subprocess.run(shape, check=False, stdout=subprocess.DEVNULL).returncode == 0
 
 
+@pytest.mark.parametrize(("at", "apart"), [("0 3 * * *", 1), ("0 3 * * 1", 7), ("0 3 1 * *", 31)])
+def test_a_session_lasts_until_its_last_check(cli, sample, tmp_path, at, apart):
+    app = tmp_path / "app"
+    done = cli("init", sample, "--out", app, "--id", "job", "--column", "age", "--at", at)
+    assert done.exit_code == 0, done.output
+    tree = ast.parse((app / "app" / "server_app.py").read_text())
+    (session,) = (
+        one
+        for one in ast.walk(tree)
+        if isinstance(one, ast.Call) and "Standing" in ast.dump(one.func)
+    )
+    given = {one.arg: one.value.value for one in session.keywords if one.arg in ("nights", "days")}
+    assert (given["nights"] - 1) * apart < given["days"]
+    assert given["days"] <= 366
+
+
+def test_a_session_has_no_more_checks_than_it_may(cli, sample, tmp_path):
+    done = cli("init", sample, "--out", tmp_path / "app", "--id", "job", "--at", "0 * * * *")
+    assert done.exit_code == 4
+    assert "8,737 checks a year" in done.stderr
+    assert not (tmp_path / "app").exists()
+
+
 def test_an_app_is_short_formatted_and_explains_itself(cli, sample, tmp_path):
     done = cli("init", sample, "--out", tmp_path / "app")
     assert done.exit_code == 0, done.output

@@ -116,9 +116,6 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         lambda p: ["report", p.folder / "a.json", "--ledger", p.ledger, "--key", "a", "--last", 3],
         "--last .*--key",
     ),
-    "plan: noise of no rounds": (
-        lambda p: plan_of(p, "--noise-multiplier", 2), "--noise-multiplier .*--rounds",
-    ),
     "plan: a threshold that no column takes": (
         lambda p: plan_of(p, "--threshold", 0.2), "--threshold .*--table",
     ),

@@ -109,9 +109,15 @@ def test_thresholds_of_a_data_dictionary_are_tried(cli, tmp_path):
         (["--clients", 40, "--records", 9, "--trust", "blind"], "blind"),
         (["--clients", 40, "--records", 9, "--threshold", 4.7], "would find nothing"),
         (
-            ["--clients", 40, "--records", 9, "--nights", 9, "--trust", "distributed"],
+            ["--clients", 40, "--records", 9, "--standing", "--trust", "distributed"],
             "secure sums have no standing session",
         ),
+        (
+            ["--clients", 4, "--records", 9, "--standing", "--schedule", "every 1h"],
+            "--standing: 8,737 checks a year",
+        ),
+        (["--clients", 40, "--records", 9, "--schedule", "weekly"], "'weekly' is not a cron"),
+        (["--clients", 40, "--records", 9, "--training", 400, 0], "noise_multiplier must be"),
     ],
 )
 def test_mistakes_are_explained(cli, file, arguments, why):
@@ -167,18 +173,31 @@ def test_a_check_that_is_not_there(cli, file, url, place, why):
     assert why in " ".join(done.stderr.split())
 
 
-def test_a_plan_for_nights_is_a_standing_sessions(cli, file):
-    done = cli(
-        "plan", file, "--clients", 3, "--records", 900, "--delta", 1e-6, "--nights", 365, "--json"
-    )
-    assert done.exit_code == 0, done.output
-    (row,) = json.loads(done.stdout)
+@pytest.mark.parametrize(("schedule", "checks"), [("0 3 * * *", 365), ("0 3 * * 1", 53)])
+def test_the_checks_of_a_schedule_are_one_standing_session(cli, file, schedule, checks):
+    typed = ("plan", file, "--clients", 3, "--records", 900, "--delta", 1e-6, "--json")
+    (row,) = json.loads(cli(*typed, "--schedule", schedule, "--standing").stdout)
+    assert (row["checks"], row["checks_per_person"]) == (checks, checks)
     assert row["epsilon_per_year"] == 1
+    (each,) = json.loads(cli(*typed, "--schedule", schedule).stdout)
+    assert each["epsilon_per_year"] > 10
+    assert each["noise"] < row["noise"]
+
+
+def test_a_year_of_rarer_checks_costs_less(cli, file):
+    typed = ("plan", file, "--clients", 40, "--records", 60, "--epsilon", 0.1, "--json")
+    found = [
+        json.loads(cli(*typed, *when).stdout)[0]["epsilon_per_year"]
+        for when in ([], ["--schedule", "0 3 * * 1"], ["--schedule", "0 3 1 * *"])
+    ]
+    daily, weekly, monthly = found
+    assert daily > 2 * weekly > 4 * monthly
+    assert monthly <= 12 * 0.1
 
 
 def test_rounds_of_training_are_planned_beside_checks(cli, file):
     typed = ("plan", file, "--clients", 40, "--records", 60)
-    (row,) = json.loads(cli(*typed, "--rounds", 400, "--noise-multiplier", 40, "--json").stdout)
+    (row,) = json.loads(cli(*typed, "--training", 400, 40, "--json").stdout)
     mu = math.sqrt(400) / (40 / 2)  # of a record, all rounds as one Gaussian
     assert gaussian_delta(mu, row["epsilon_of_training"]) <= 1e-6
     assert gaussian_delta(mu, 0.999 * row["epsilon_of_training"]) > 1e-6
@@ -188,7 +207,7 @@ def test_rounds_of_training_are_planned_beside_checks(cli, file):
     (bare,) = json.loads(cli(*typed, "--json").stdout)
     assert bare["epsilon_of_training"] == 0
     assert bare["epsilon_with_training"] == bare["epsilon_per_year"] == row["epsilon_per_year"]
-    shown = cli(*typed, "--rounds", 400, "--noise-multiplier", 40, COLUMNS="200").stdout
+    shown = cli(*typed, "--training", 400, 40, COLUMNS="200").stdout
     assert (
         f"400 rounds of training a year at noise multiplier 40: ε {row['epsilon_of_training']:.3g}"
         in shown

@@ -11,6 +11,7 @@ from flwr_kld.ledger import Cost
 from flwr_kld.planner import Setting
 from flwr_kld.trust.calibration import calibrated_laplace
 from flwr_kld.trust.distributed import Distributed
+from flwr_kld.trust.standing import Standing
 from flwr_kld.trust.trusted import Trusted, TrustedAggregator
 
 RELIED = Distributed(1.0, min_clients=80)
@@ -75,6 +76,18 @@ def test_turns():
     assert setting().checks_per_person == 365
     assert setting(population=2000).checks_per_person == 37  # 36.5 turns
     assert setting(population=80_000).checks_per_person == 1
+
+
+def test_a_session_ends_after_its_checks_or_its_days():
+    def yearly(checks, **session):
+        return setting(checks=checks, trust=Standing(Trusted(1.0, 1e-6), **session))
+
+    assert yearly(365).epsilon_per_year == 1
+    assert yearly(53, nights=53, days=365).epsilon_per_year == 1
+    assert yearly(12, nights=12, days=365).epsilon_per_year == 1
+    seven = yearly(53, nights=53).epsilon_per_year  # which end after 53 days
+    assert seven == yearly(365, nights=53).epsilon_per_year > 2
+    assert yearly(53, nights=20, days=365).epsilon_per_year > 1
 
 
 def test_a_year_is_the_tighter_of_sum_and_composition():
