@@ -263,7 +263,17 @@ def _tables(rows: Sequence[Forecast]) -> Iterator[Shown]:
     if of_table:
         about = "of a table: its column that is hardest to check"
     yield table_of(
-        ("clients", "ε", "records", "noise", "error", "finds", "sees", "ε, δ a year", "seconds"),
+        (
+            "clients",
+            "ε",
+            "records",
+            "noise",
+            "error",
+            "finds",
+            "excludes",
+            "ε, δ a year",
+            "seconds",
+        ),
         ((_cells(row), False) for row in rows),
         left=(),
         title=f"forecast of a check {about}",

@@ -204,7 +204,7 @@ def _show_checks(checks: CheckSeries, population: str, title: str) -> None:
     if last is None or last.report is None:
         return
     if last.report.is_table:
-        results.print(Text("\nThe last check's columns, by decision and lower bound:"))
+        results.print(Text("\nThe last check's columns, by outcome and lower bound:"))
         results.print(columns_table(last.report.columns))
     after = "" if last is checks.points[-1] else f" after check {last.number}"
     results.print(Text(f"Next{after}: {next_step(last.report)}"))

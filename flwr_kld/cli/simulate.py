@@ -85,9 +85,9 @@ def check_flights(out: Path, console: Console) -> list[Path]:
 def _months(points: list[Point[Report]], truths: list[dict[str, float]]) -> Table:
     """Say of each month which columns have drifted; where none has, which comes first."""
     return table_of(
-        ("month", "decision", "column", "estimate", "exact"),
+        ("month", "outcome", "column", "estimate", "exact"),
         _rows(points, truths),
-        left=("decision", "column"),
+        left=("outcome", "column"),
         title="Flights of each month against January",
         caption="estimate ± s.d. and exact value, in nats",
     )

@@ -73,7 +73,8 @@ class Reading:
     @property
     def of_cohort(self) -> Estimated:
         """The counted records' own divergence."""
-        return Estimated("cohort", self.counted or "the cohort", self.estimate, self.deviation)
+        whose = self.counted or "the clients that were asked"
+        return Estimated("cohort", whose, self.estimate, self.deviation)
 
     @property
     def estimates(self) -> tuple[Estimated, ...]:
@@ -203,7 +204,7 @@ class ColumnReport(Decided):
 
 
 def in_rank(columns: Mapping[str, ColumnReport]) -> dict[str, ColumnReport]:
-    """Sort columns by decision and lower bound, or by estimate where nothing was decided."""
+    """Sort columns by outcome and lower bound, or by estimate where nothing was decided."""
     verdicts = {name: one.verdict for name, one in columns.items() if one.verdict is not None}
     others = sorted(
         columns.keys() - verdicts.keys(), key=lambda n: (-columns[n].reading.headline.value, n)

@@ -67,7 +67,7 @@ class Report(Decided, Envelope):
     compared : Compared
         What was compared.
     columns : dict[str, ColumnReport]
-        Each column by name, by decision and then by lower bound. A single column is a table of one,
+        Each column by name, by outcome and then by lower bound. A single column is a table of one,
         and has the name of its domain's kind.
     started, guarantee, cohort, cost
         As in `Envelope`.
@@ -104,7 +104,7 @@ class Report(Decided, Envelope):
 
     @property
     def column(self) -> str:
-        """Name of the first column, by decision and then by lower bound."""
+        """Name of the first column, by outcome and then by lower bound."""
         return next(iter(self.columns))
 
     @property

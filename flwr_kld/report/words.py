@@ -120,8 +120,8 @@ def wrapped(sentence: str, width: int, indent: str = "") -> list[str]:
     return [line.replace(_BOUND, " ") for line in lines]
 
 
-_WHOLE = ("outcome", "decision")
-"""Heads of columns whose words are folded last."""
+_WHOLE = "outcome"
+"""Head of the column whose words are folded last."""
 _FOLDED = (10**9, 12, 7)
 """Characters to which words of all other columns are folded before, the first that is enough."""
 _BETWEEN = 2
@@ -142,7 +142,7 @@ class _Folding(Table):
         room = options.max_width - _BETWEEN * (len(widest) - 1)
         tried = (
             [
-                word if column.header in _WHOLE else min(word, most)
+                word if column.header == _WHOLE else min(word, most)
                 for column, word in zip(self.columns, words, strict=True)
             ]
             for most in _FOLDED

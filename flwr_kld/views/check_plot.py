@@ -83,7 +83,7 @@ def _draw_cohorts(axes: Any, checks: Sequence[Point[Report]], theme: Theme) -> N
     if not np.isnan(estimate).all():
         axes.plot(
             number, estimate, color=theme.faint, marker=".", markersize=4, linewidth=0.7,
-            label="asked clients: estimate",
+            label="cohort: estimate",
         )  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def _draw_lower_bounds(axes: Any, reports: _Reports, theme: Theme, *, small: boo
     if bounds:
         axes.plot(
             *zip(*bounds, strict=True), color=theme.bound, marker="^",
-            markersize=3.5 if small else 6, linestyle="none", label="asked clients: at least",
+            markersize=3.5 if small else 6, linestyle="none", label="cohort: at least",
         )  # fmt: skip
 
 

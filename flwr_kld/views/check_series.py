@@ -76,7 +76,7 @@ def bars(shown: Histogram) -> Iterator[Bar]:
         )
 
 
-_LEFT = ("drifted", "key", "period", "decision")
+_LEFT = ("drifted", "key", "period", "outcome")
 
 _USUAL_ROWS, _ROW = 14, 0.18
 """Columns of a table that a plot of the usual height has room for; inches of each further one."""
@@ -218,10 +218,10 @@ class CheckSeries(Series[Report]):
             "drifted": any(report.is_table for report in reports),
             "key": any(report.key for report in reports),
             "period": any(report.period for report in reports),
-            "decision": decided,
+            "outcome": decided,
             "population": known,
             "truth": any(c.population_truth is not None for c in self.points),
-            "bounds": decided,
+            "limits": decided,
             "cohort": not known or not any(report.key for report in reports),
             "ε": not ledger,
             "ε left": ledger,
@@ -232,13 +232,13 @@ class CheckSeries(Series[Report]):
         if known:
             caption += " of the population"
         if columns["cohort"]:
-            caption += f"{' and' if known else ''} of the asked clients"
+            caption += f"{' and' if known else ''} of the cohort"
         if decided:
             levels = sorted({r.verdict.alarm.level for r in reports if r.verdict})
             sure = ", ".join(f"{100 * level:g} %" for level in levels)
-            caption += f"; bounds of the asked clients, {sure} each"
+            caption += f"; limits of the cohort, {sure} each"
         if columns["drifted"]:
-            caption += "; of a table, numbers of the first column by decision and lower bound"
+            caption += "; of a table, numbers of the first column by outcome and lower bound"
         caption += "; ε left of the budget then in force" if ledger else "; ε of a check"
         if thresholds:
             caption += f"; threshold {', '.join(thresholds)}"

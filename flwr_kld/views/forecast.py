@@ -13,7 +13,7 @@ MEANING = {
     "noise": "standard deviation in each count, in records",
     "error": "of the estimated divergence where the threshold is reached, in nats",
     "finds": "smallest drift, spread over all values, that a check reports in 4 cases of 5; – none",
-    "sees": "where nothing drifted, drifts from here on are excluded; – the check is inconclusive",
+    "excludes": "where nothing drifted, usual drifts from here on; – the check is inconclusive",
 }
 """What the heads of its numbers mean."""
 
@@ -29,7 +29,7 @@ class ForecastView(Document):
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
         """Return of each column what is found."""
-        return ("column", "tolerated", *MEANING), [
+        return ("column", "threshold", *MEANING), [
             (
                 shown(one.column or "all"),
                 "–" if one.setting.threshold is None else f"{one.setting.threshold:g}",

@@ -122,7 +122,7 @@ class RoundSeries(Series[PredictorReport]):
     def table(self, *, title: str = "") -> Table:
         """Return a table for a terminal, oldest first."""
         return table_of(
-            ("round", "leader", "weight", "log-odds", "lies", "ε", "left", "reports"),
+            ("round", "leader", "weight", "log-odds", "lies", "ε", "ε left", "reports"),
             ((_cells(point), False) for point in self.points),
             left=("leader",),
             caption="nats; lies that the leader outlasts; ε of a round, and left of the budget",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from flwr_kld.infer.outside import OutsideFraction
 from flwr_kld.infer.upper_limit import EPSILON
 from flwr_kld.infer.verdict import Outcome
-from flwr_kld.report.column import ColumnReport, columns_table, drifted
+from flwr_kld.report.column import ColumnReport, Reading, columns_table, drifted
 from flwr_kld.report.envelope import CostSummary, Envelope, Protection
 from flwr_kld.report.report import Report
 from flwr_kld.report.words import (
@@ -155,11 +155,19 @@ def details(report: Report) -> Iterator[str]:
         yield f"{some_of(others)}: no drift; JSON has all numbers"
     if verdict is not None:
         yield false_alarms(report)
-    of_population = report.reading.of_population
-    if of_population is not None and report.reading.drawn:
-        yield f"the population is {of_population.whose}"
+    yield _who_they_are(report.reading)
     yield f"{report.one_client}; {report.cost.time}"
     yield from filter(None, (_one_client(report), report.reading.note))
+
+
+def _who_they_are(reading: Reading) -> str:
+    """Say whom estimates are of."""
+    *population, cohort = reading.estimates
+    if not population:
+        return f"the cohort is {cohort.whose}"
+    if not reading.drawn:
+        return f"population and cohort are {cohort.whose}"
+    return f"the population is {population[0].whose}, the cohort {cohort.whose}"
 
 
 def _one_client(report: Report) -> str:
@@ -191,13 +199,12 @@ def false_alarms(report: Report) -> str:
 def _of_column(name: str, column: ColumnReport, alone: Report) -> Iterator[str]:
     """Yield the details of one column."""
     reading, verdict = column.reading, column.verdict
-    whose = "the population" if reading.drawn else "the clients"
-    population = f"D of {whose} {reading.of_population}; " if reading.of_population else ""
+    estimates = "; ".join(f"D of the {one.of} {one}" for one in reading.estimates)
     limits = ""
     if verdict is not None:
         most = f"at most {nats(alone.upper_limit)} whatever its shape"
-        limits = f", at least {nats(alone.lower_bound)} and {most}; {verdict.threshold:g} tolerated"
-    yield f"{brief(name)}: {population}D of the counted records {reading.of_cohort}{limits}"
+        limits = f", at least {nats(alone.lower_bound)} and {most}; threshold {verdict.threshold:g}"
+    yield f"{brief(name)}: {estimates}{limits}"
     if verdict is not None:
         yield f"  {verdict.reason}"
         if verdict.detector is not None:

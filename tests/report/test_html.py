@@ -50,6 +50,27 @@ def test_the_outcome_comes_first_and_the_details_last(outcome, head):
     assert ("at least 0.070 and at most 0.270" in text) == (not inconclusive)
 
 
+def of_population(counted):
+    """A check that estimates the population's divergence, too."""
+    return altered(
+        decided(Outcome.DRIFT, 0.07, budget=2.0), population_estimate=0.2,
+        population_deviation=0.05, drawn_from="these 18 clients", counted=counted,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("counted", ["these 18 clients", "18 clients that were drawn"])
+def test_text_page_and_table_have_one_name_for_one_number(counted):
+    report = of_population(counted)
+    text, page = " ".join(str(report).split()), words([report])
+    heads = set(re.findall(r"<dt>(D of the \w+)<", page))
+    assert heads == set(re.findall(r"\b(D of the \w+) \d", text))
+    assert len(heads) == 2
+    assert f"are {counted}" in text or f"the cohort {counted}" in text
+    table = {str(column.header) for column in CheckSeries([report]).table().columns}
+    of_page = set(re.findall(r"<th scope=\"col\"[^>]*>([^<]+)", page))
+    assert table - of_page == {"key", "limits"}  # the page has "at least" and "at most"
+
+
 def test_a_check_without_a_threshold_decided_nothing():
     text = words([Point(1, REPORT)])
     assert '<p class="outcome">– Not judged: no threshold is set.</p>' in text

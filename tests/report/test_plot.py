@@ -36,12 +36,12 @@ def line(axes, label: str):
 def test_every_kind_of_mark_is_where_its_check_is(drawn):
     above, below = drawn(nights(9, drift_from=7))
     assert texts(above) == [
-        "alarm: drift", "asked clients: at least", "asked clients: estimate", "failed: no number",
+        "alarm: drift", "cohort: at least", "cohort: estimate", "failed: no number",
         "threshold", "to at most",
     ]  # fmt: skip
     assert list(line(above, "alarm: drift").get_xdata()) == [7, 8, 9]
     assert list(line(above, "failed: no number").get_xdata()) == [3]
-    bounds = line(above, "asked clients: at least")
+    bounds = line(above, "cohort: at least")
     assert list(bounds.get_xdata()) == [1, 2, 4, 5, 6, 7, 8, 9]
     assert list(bounds.get_ydata()) == [0.0] * 5 + [0.2] * 3
     assert set(line(above, "threshold").get_ydata()) == {0.1}
@@ -60,7 +60,7 @@ def test_dollars_in_a_name_are_dollars(name, tmp_path):
 
 def test_a_gap_where_there_is_no_estimate(drawn):
     above, _ = drawn([Point(1, REPORT), Point(2, None), Point(3, REPORT)])
-    estimates = line(above, "asked clients: estimate")
+    estimates = line(above, "cohort: estimate")
     assert list(map(str, estimates.get_ydata())) == ["0.25", "nan", "0.25"]
 
 
