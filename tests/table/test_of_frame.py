@@ -189,6 +189,14 @@ def test_dates_are_checked_as_date_weekday_and_hour():
     )
 
 
+@pytest.mark.parametrize("span", [2, 7, 13, 14, 30])
+def test_weekdays_of_less_than_two_weeks_are_no_law(span):
+    dates = days("2026-03-01T00", 24 * span, by="h")
+    assert (of(dates)["weekday"] == Times("weekday")) is (span >= 14)
+    wanted = Table.from_frame({"at": dates}, columns=["at"])  # whatever it holds
+    assert wanted.features["at: weekday"] == Times("weekday")
+
+
 def test_the_dates_of_a_log_are_left_out_and_their_weekdays_are_checked():
     log = (np.datetime64("2014-01-01") + np.arange(2000) // 3 * 4).astype(str).tolist()
     for dates in (log, log[::-1], days("2024-08-01", 40), days("2024-02-01T06", 2000, 3, "h")):
