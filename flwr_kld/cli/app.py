@@ -46,11 +46,11 @@ COMMANDS = {
     ),
     "plan": (
         "flwr_kld.cli.plan",
-        "Forecast error, smallest drift found, epsilon a year, seconds; no client is asked.",
+        "Forecast what a check finds, what it costs and how long it takes; no client is asked.",
     ),
     "describe": (
         "flwr_kld.cli.describe",
-        "Say what clients' data look like: of each column the values, what is missing, their law.",
+        "Describe the clients' data: each column's values, and what is missing or unlisted.",
     ),
     "check": (
         "flwr_kld.cli.check",
@@ -71,7 +71,7 @@ COMMANDS = {
     ),
     "budget": (
         "flwr_kld.cli.budget",
-        "Show what checks and training spent in the window, what is left, and for how many more.",
+        "Set a budget, or show what checks and training spent of it and how many more it allows.",
     ),
     "receipts": (
         "flwr_kld.cli.guard",
@@ -216,7 +216,7 @@ class _Commands(typer.core.TyperGroup):
 
 app = typer.Typer(
     cls=_Commands,
-    help="Private drift monitoring for Flower federations: KL(reference || clients) on a budget.",
+    help="Find drift in the data of a Flower federation's clients, under differential privacy.",
     no_args_is_help=True,
     rich_markup_mode=None,  # of this help alone: rich's would take longer than all the rest
 )

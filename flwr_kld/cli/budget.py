@@ -39,7 +39,7 @@ def budget(
     population: Population = DEFAULT_POPULATION,
     epsilon: Annotated[
         float | None,
-        typer.Option("--set", help="Put a budget of this many nats in force, then show it."),
+        typer.Option("--set", help="Set a budget of this many nats, then show it."),
     ] = None,
     delta: Annotated[
         float | None, typer.Option(help=f"Delta of the budget to set{_ELSE} 1e-6.")
@@ -55,24 +55,24 @@ def budget(
     composition: Annotated[
         Composition | None,
         typer.Option(
-            help=f"How costs add up; if reports decide what comes next, sum, or renyi for many "
-            f"releases{_ELSE} pld."
+            help=f"How costs are added up: pld is tightest; where reports decide what is asked "
+            f"next, sum, or renyi for many releases{_ELSE} pld."
         ),
     ] = None,
     first: Annotated[
         Ranked | None,
         typer.Option(
-            help=f"For whom --keep is: checks, or rounds of training{_ELSE} checks. At the edge of "
-            "the budget, the other stops."
+            help=f"Which may spend the whole budget, checks or rounds of training{_ELSE} checks; "
+            "the other stops --keep nats before its end."
         ),
     ] = None,
     keep: Annotated[
         float | None,
-        typer.Option(help=f"Nats of the budget that the other leaves to --first{_ELSE} 0."),
+        typer.Option(help=f"Nats of the budget that only --first may spend{_ELSE} 0."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what checks and training spent in the window, what is left, and for how many more."""
+    """Set a budget, or show what checks and training spent of it and how many more it allows."""
     terms: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,

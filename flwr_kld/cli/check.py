@@ -78,12 +78,16 @@ def check(
     key: Annotated[
         str | None,
         typer.Option(
-            help="Idempotency key. By default the latest slot of --schedule, else this UTC minute."
+            help="Name of the check: one that the ledger knows is not run again. By default the "
+            "latest slot of --schedule, else this UTC minute."
         ),
     ] = None,
     schedule: Annotated[
         str | None,
-        typer.Option(help="Cron expression or 'every 6h': all starts in a slot are one check."),
+        typer.Option(
+            help="Cron expression or 'every 6h': all starts from one slot to the next are one "
+            "check."
+        ),
     ] = None,
     zone: Zone = "UTC",
     run_config: RunConfig = None,

@@ -42,7 +42,8 @@ LedgerUrl = Annotated[
 Population = Annotated[
     str,
     typer.Option(
-        envvar="FLWR_KLD_POPULATION", help="Population whose budget and history are used."
+        envvar="FLWR_KLD_POPULATION",
+        help="Name of the population whose budget and history are used.",
     ),
 ]
 
@@ -60,17 +61,20 @@ OwnData = Annotated[
     ),
 ]
 
-OwnQuery = Annotated[str, typer.Option(help="SQL that selects a database's rows of --data.")]
+OwnQuery = Annotated[
+    str, typer.Option(help="SQL query that selects the rows, where --data is a database.")
+]
 
 OwnConfig = Annotated[
-    str, typer.Option(help="More of the node's config for --data, as 'drift-decimal=\",\"'.")
+    str,
+    typer.Option(help="More of the node config by which --data is read: 'drift-decimal=\",\"'."),
 ]
 
 AllowUnlisted = Annotated[
     bool,
     typer.Option(
         "--allow-unlisted",
-        help="Take columns of which more than 90 % of the rows are 'other' or 'missing'.",
+        help="Accept columns of which more than 90 % of the rows are 'other' or 'missing'.",
     ),
 ]
 
@@ -89,7 +93,9 @@ Timeout = Annotated[
     float, typer.Option(min=1, help="Seconds until a check is given up and its run is stopped.")
 ]
 
-Zone = Annotated[str, typer.Option(help="Time zone of the cron expression.")]
+Zone = Annotated[
+    str, typer.Option(help="Time zone of the schedule's cron expression, such as Europe/Berlin.")
+]
 
 MetricsFile = Annotated[
     Path | None,

@@ -54,25 +54,27 @@ def describe(
     discover: Annotated[
         str | None,
         typer.Option(
-            help="Instead, name the labels that this column does not list and many records share.",
+            help="Instead, find the labels of this column that its table does not list and many "
+            "records share.",
             metavar="COLUMN",
         ),
     ] = None,
     reference: Annotated[
         Path | None,
-        typer.Option(help="Keep what was released as a reference, too: .json."),
+        typer.Option(help="Also write a reference made of what was released, .json."),
     ] = None,
     table: Annotated[
         Path | None,
         typer.Option(
-            help="Write table.toml, too, with bins between quantiles of what was released: after a "
-            "first look at numbers whose range nobody knows."
+            help="Also write this table.toml, with bins between quantiles of what was released: "
+            "after a first look at numbers whose range nobody knows."
         ),
     ] = None,
     save: Annotated[
         Path | None,
         typer.Option(
-            help="Write it, too: .html (a page), .png or .svg (a picture), .csv, .json, or .prom."
+            help="Also write the description: .html (a page), .png or .svg (a picture), .csv, "
+            ".json, or .prom (metrics)."
         ),
     ] = None,
     run_config: RunConfig = None,
@@ -81,7 +83,7 @@ def describe(
     population: Population = DEFAULT_POPULATION,
     as_json: AsJson = False,
 ) -> None:
-    """Say what clients' data look like: of each column the values, what is missing, their law.
+    """Describe the clients' data: each column's values, and what is missing or unlisted.
 
     With --discover, name labels instead: what to ask when a check says "27 % other". Clients are
     asked only once for each --key: the same command shows again, free of charge, what the ledger

@@ -545,7 +545,10 @@ def doctor(
     ] = None,
     zone: Zone = "UTC",
     clients: Annotated[
-        int | None, typer.Option(min=1, help="Nodes of the deployment, for the budget.")
+        int | None,
+        typer.Option(
+            min=1, help="Number of nodes in the deployment, which says how long the budget lasts."
+        ),
     ] = None,
     key: Annotated[
         Path | None, typer.Option(help="A node's signing key, where secure sums are used.")

@@ -54,7 +54,7 @@ def _rarer(rows: Sample, proposal: Proposal, total: int) -> Iterator[str]:
             found = _forecast(rows, rarer, total)
             if any(one.seen_from for one in found):
                 words = f"once {how_often}, with epsilon {rarer.epsilon:g} each"
-                yield f"with --at '{at}', {words}: {_in_words(found)}"
+                yield f"with --schedule '{at}', {words}: {_in_words(found)}"
                 return
 
 

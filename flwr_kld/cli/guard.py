@@ -110,7 +110,7 @@ def receipts(
     *,
     public: Annotated[
         str | None,
-        typer.Option(help="The node's public key, 64 hexadecimal digits, as you know it."),
+        typer.Option(help="Public key that the node must have, 64 hexadecimal digits."),
     ] = None,
     head: Annotated[
         str | None, typer.Option(help="Head of an earlier audit, which must be in the file.")

@@ -111,7 +111,8 @@ def checks_into(
     if trains:
         print_note(
             "each run of the app ends with a check, after the last round of training. The budget "
-            "is divided for a run in each slot of --at, by default nightly: say how often you train"
+            "is divided for a run in each slot of --schedule, by default nightly: say how often "
+            "you train"
         )
     print_note(
         "simulated nodes answer from the sample. To check what they train on, answer from a "
@@ -343,14 +344,19 @@ def init(
             "simulated nodes."
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Change the app without asking.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask before changing the app of --into.")
+    ] = False,
     table: Annotated[
         Path | None,
         typer.Option(help="Data dictionary, table.toml, instead of one made of the public rows."),
     ] = None,
     column: Annotated[
         list[str] | None,
-        typer.Option(help="Column to check, whatever it holds; by default all that serve."),
+        typer.Option(
+            help="Column to check, whatever it holds; may be repeated. By default all columns but "
+            "those that drift by themselves, such as identifiers."
+        ),
     ] = None,
     bins: Bins = None,
     labels: MostLabels = None,
@@ -360,8 +366,8 @@ def init(
     period: Annotated[
         str | None,
         typer.Option(
-            help="Column of each row's date, where tables grow: checks are of the rows since the "
-            "last one. Needs --id."
+            help="Column of each row's date, for tables that grow: each check counts only rows "
+            "since the last one. Needs --id."
         ),
     ] = None,
     allow_unlisted: AllowUnlisted = False,
@@ -378,10 +384,15 @@ def init(
     ] = None,
     at: Annotated[
         str,
-        typer.Option(help="When checks come, or the app trains: a cron expression, in UTC."),
+        typer.Option(
+            "--schedule", help="When checks come, or the app trains: a cron expression, in UTC."
+        ),
     ] = NIGHTLY,
     connection: Annotated[
-        str, typer.Option(help="SuperLink connection that schedule and commands name.")
+        str,
+        typer.Option(
+            help="SuperLink connection that the written schedule and the printed commands name."
+        ),
     ] = "prod",
     ledger: Annotated[
         str | None, typer.Option(help="Database of the ledger; by default drift.db in the app.")
@@ -402,8 +413,8 @@ def init(
 ) -> None:
     """Write a Flower app that checks the columns of a table; or add checks to an app.
 
-    A first check on simulated clients needs no line of Python. What each column is, and how files
-    are written, stands in a data dictionary, table.toml, which is to be read and edited.
+    A first check on simulated clients needs no line of Python. A data dictionary, table.toml, says
+    what each column is and how files are written: read it, and edit it where it is wrong.
     """
     if template is not None:
         refuse_given(context, *(context.params.keys() - {"template", "out"}), why="with --template")
@@ -457,7 +468,7 @@ def init(
     )  # fmt: skip
     if proposal.is_standing and yearly > MOST_NIGHTS:
         raise ValueError(
-            f"--at {at!r}: {yearly:,} checks a year are more than one standing session has, "
+            f"--schedule {at!r}: {yearly:,} checks a year are more than one standing session has, "
             f"{MOST_NIGHTS:,}: let them come more rarely, or leave --id out"
         )
     folder = Path(os.path.abspath(out or into or "."))

@@ -54,10 +54,14 @@ def plan(
     *,
     clients: Annotated[
         list[int] | None,
-        typer.Option(min=2, help="Number of clients that answer; may be repeated."),
+        typer.Option(min=2, help="Number of clients that answer a check; may be repeated."),
     ] = None,
     population: Annotated[
-        int | None, typer.Option(help="Clients among whom cohorts rotate; by default those asked.")
+        int | None,
+        typer.Option(
+            "--among",
+            help="Number of clients that take turns in checks; by default all are asked each time.",
+        ),
     ] = None,
     records: Annotated[
         float | None, typer.Option(help="Mean number of records per client.")
@@ -65,8 +69,8 @@ def plan(
     like: Annotated[
         str | None,
         typer.Option(
-            help="Clients, records, their correlation, and privacy as in a check: the last one of "
-            "a ledger's URL, or of URL#POPULATION; or a report's JSON file."
+            help="Take clients, records, their correlation and privacy from a check: the last one "
+            "in a ledger, given by its URL or URL#POPULATION; or a report's JSON file."
         ),
     ] = None,
     epsilon: Annotated[
@@ -76,7 +80,9 @@ def plan(
     delta: Annotated[
         float | None,
         typer.Option(
-            min=0, max=1, help="Delta of a check, 0 by default: tables need less noise with it."
+            min=0,
+            max=1,
+            help="Delta of a check, 0 by default; with 1e-6, say, tables need less noise.",
         ),
     ] = None,
     threshold: Annotated[
@@ -89,13 +95,15 @@ def plan(
     ] = None,
     table: Annotated[
         Path | None,
-        typer.Option(help="The reference's data dictionary, table.toml, with thresholds to try."),
+        typer.Option(
+            help="The reference's data dictionary, table.toml, with other thresholds to try."
+        ),
     ] = None,
     trust: Annotated[
         Who | None,
         typer.Option(
-            help="Who adds the noise; with secure-sum, the server to a secure sum. By default "
-            "trusted, or as in the check of --like."
+            help="Trust model: who adds the noise. secure-sum is trusted with a secure sum. By "
+            "default trusted, or as in the check of --like."
         ),
     ] = None,
     schedule: Annotated[
@@ -120,9 +128,9 @@ def plan(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Forecast error, smallest drift found, epsilon a year, seconds; no client is asked.
+    """Forecast what a check finds, what it costs and how long it takes; no client is asked.
 
-    With a ledger under --like, also what its checks and rounds of training spent, and what is left.
+    With a ledger under --like, also show what checks and training spent, and what is left.
     """
     # Imported here: the other commands do without it.
     from flwr_kld.planner import Setting, forecast
@@ -140,6 +148,8 @@ def plan(
         raise ValueError("--delta 0: distributed noise needs a delta above 0, such as 1e-6")
     if not clients or records is None:
         raise ValueError("give --clients and --records, or --like, a check's ledger or report")
+    if population is not None and population < max(clients):
+        raise ValueError(f"--among {population:,} is less than --clients {max(clients):,}")
     usual = Guarantee(1.0) if last is None else last.guarantee
     nights = checks if standing else 1
     settings = [

@@ -46,8 +46,8 @@ Threshold = Annotated[
     float | None,
     typer.Option(
         min=0,
-        help="Nats that checks will tolerate in a column without a threshold of its own, by "
-        "default 0.1: says how many records that needs.",
+        help="Tolerated divergence, in nats, of columns without a threshold in the table, by "
+        "default 0.1: the command says how many records it needs.",
     ),
 ]
 
@@ -87,7 +87,9 @@ def build(
     floor: Annotated[
         float,
         typer.Option(
-            min=0, max=1, help="Weight of the uniform law mixed in, so that nothing is impossible."
+            min=0,
+            max=1,
+            help="Weight of a uniform distribution that is mixed in: no value has probability 0.",
         ),
     ] = 0.0,
     allow_unlisted: AllowUnlisted = False,
@@ -135,8 +137,8 @@ def of_check(
 ) -> None:
     """Make a reference of what an earlier check released, free of charge.
 
-    What a check released is public: this quarter's clients against the last one's cost what the two
-    checks cost.
+    What a check released is public, so to compare this quarter's clients with the last quarter's
+    costs no more than the two checks.
     """
     require_ending(out)
     entry = existing_ledger(ledger).check(key, population=population)
@@ -196,7 +198,8 @@ def show(
 ) -> None:
     """Show a reference's fingerprints, size, columns and heaviest symbols.
 
-    `plan` and `describe` are what checks and `flwr-kld describe` count, for a guard's allow.plans.
+    `plan` and `describe` are fingerprints of what checks and `flwr-kld describe` count, for a
+    guard's allow.plans.
     """
     reference = Reference.load(file)
     found = _describe(reference)

@@ -26,7 +26,9 @@ def serve(
     address: Annotated[
         str, typer.Option(help="Address to listen on; by default this machine only.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")] = 8600,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any that is free.")
+    ] = 8600,
     token_file: Annotated[
         Path | None,
         typer.Option(help=f"File that holds the token; without it, {TOKEN} may hold it."),

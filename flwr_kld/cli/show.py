@@ -90,17 +90,19 @@ def report(
     predictor: Predictor = None,
     last: Annotated[
         int | None,
-        typer.Option(min=1, help="Latest checks or rounds; by default 30, or 365 in a file."),
+        typer.Option(
+            min=1, help="Number of latest checks or rounds; by default 30, or 365 in a file."
+        ),
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option(help="Write the check of this key alone, .json, as flwr-kld verify reads it."),
+        typer.Option(help="Write only the check of this key, .json, as flwr-kld verify reads it."),
     ] = None,
     mine: Annotated[
         Path | None,
         typer.Option(
-            help="On a node, in place of a ledger: the published report, .json, of which the last "
-            "check counts, or the folder drift-reports of the node's config."
+            help="On a node, in place of a ledger: the published report, .json, or the folder that "
+            "drift-reports of the node config names. Its last check is compared."
         ),
     ] = None,
     data: OwnData = None,
@@ -114,10 +116,10 @@ def report(
 
     Oldest first. A file that ends in .html is a self-contained page.
 
-    With --mine, --data and --reference, on a node: whether what moved did so by its records. They
-    are compared with the reference and with the published report here, and nothing is sent; what is
-    printed or written, as Prometheus metrics to a .prom file, too, is private. Exit codes: 0 no, 1
-    yes, 2 unknown.
+    With --mine, --data and --reference, on a node: say whether this node's records made what moved.
+    They are compared here with the reference and the published report, and nothing is sent; what is
+    printed or written (also as Prometheus metrics, .prom) is private. Exit codes: 0 no, 1 yes, 2
+    unknown.
     """
     if file is not None:
         require_form(file, FORMATS if mine is None else (*FORMATS, METRICS))

@@ -29,8 +29,8 @@ def verify(
     public: Annotated[
         list[str] | None,
         typer.Option(
-            help="A public key, 64 hexadecimal digits, as you know it, that must have signed: of "
-            "the server or of an aggregator."
+            help="Public key of the server or of an aggregator that must have signed, 64 "
+            "hexadecimal digits; may be repeated."
         ),
     ] = None,
 ) -> None:

@@ -59,7 +59,10 @@ def test_a_rarer_schedule_is_named_where_checks_exclude_nothing(cli, sample, ask
     app, more = tmp_path / "app", ("--column", "age", "--epsilon", 1.5)
     done = cli("init", sample, "--out", app, *more, "--days", 28)
     assert done.exit_code == 0, done.output
-    assert "--at '0 3 1 * *', once a month, with epsilon 0.75 each" in done.stderr.splitlines()[-1]
+    assert (
+        "--schedule '0 3 1 * *', once a month, with epsilon 0.75 each"
+        in done.stderr.splitlines()[-1]
+    )
     assert [one.trust.guarantee.epsilon for one in asked] == [0.051, 0.3, 0.75]
 
 

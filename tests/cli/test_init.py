@@ -67,7 +67,7 @@ def require_formatted(folder: Path) -> None:
 @pytest.mark.parametrize(("at", "apart"), [("0 3 * * *", 1), ("0 3 * * 1", 7), ("0 3 1 * *", 31)])
 def test_a_session_lasts_until_its_last_check(cli, sample, tmp_path, at, apart):
     app = tmp_path / "app"
-    done = cli("init", sample, "--out", app, "--id", "job", "--column", "age", "--at", at)
+    done = cli("init", sample, "--out", app, "--id", "job", "--column", "age", "--schedule", at)
     assert done.exit_code == 0, done.output
     tree = ast.parse((app / "app" / "server_app.py").read_text())
     (session,) = (
@@ -81,7 +81,7 @@ def test_a_session_lasts_until_its_last_check(cli, sample, tmp_path, at, apart):
 
 
 def test_a_session_has_no_more_checks_than_it_may(cli, sample, tmp_path):
-    done = cli("init", sample, "--out", tmp_path / "app", "--id", "job", "--at", "0 * * * *")
+    done = cli("init", sample, "--out", tmp_path / "app", "--id", "job", "--schedule", "0 * * * *")
     assert done.exit_code == 4
     assert "8,737 checks a year" in done.stderr
     assert not (tmp_path / "app").exists()
@@ -294,7 +294,7 @@ def test_the_commands_that_come_next_can_be_pasted(cli, sample, tmp_path):
 
 def test_cron_runs_the_one_command(cli, sample, tmp_path):
     app = tmp_path / "my-app"
-    done = cli("init", sample, "--out", app, "--at", "30 2 * * 1")
+    done = cli("init", sample, "--out", app, "--schedule", "30 2 * * 1")
     assert done.exit_code == 0, done.output
     assert {f.name for f in (app / "deploy").iterdir()} == {"kld.cron", "guard.toml"}
     text = (app / "deploy" / "kld.cron").read_text()

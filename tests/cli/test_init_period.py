@@ -21,7 +21,7 @@ from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Period, SinceLastCheck
 
 NODES = 4
-ALL = ["--days", 1, "--at", "0 3 1 * *", "--epsilon", 20]
+ALL = ["--days", 1, "--schedule", "0 3 1 * *", "--epsilon", 20]
 """One check in any window: it asks for all rows of its period."""
 
 

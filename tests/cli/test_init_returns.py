@@ -23,7 +23,7 @@ def test_nodes_get_the_report_of_a_movement_that_is_tolerated(
     (tmp_path / "sample.csv").write_text(rows(160))
     (tmp_path / "moved.csv").write_text(rows(soft))
     name = f"orchard{soft}"
-    made = cli("init", tmp_path / "sample.csv", "--out", tmp_path / name, "--at", "0 3 1 * *")
+    made = cli("init", tmp_path / "sample.csv", "--out", tmp_path / name, "--schedule", "0 3 1 * *")
     assert made.exit_code == 0, made.output
     monkeypatch.syspath_prepend(tmp_path / name)
     client, server = (

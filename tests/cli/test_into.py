@@ -190,7 +190,7 @@ def test_names_and_line_ends_of_the_app_are_kept(cli, sample, tmp_path):
 
 def test_an_app_whose_run_is_a_check_gets_a_schedule(cli, sample, tmp_path):
     app = write_app(tmp_path / "app", "federatedanalytics", ANALYTICS)
-    typed = ("init", sample, "--into", app, "--at", "30 2 * * 1")
+    typed = ("init", sample, "--into", app, "--schedule", "30 2 * * 1")
     shown = cli(*typed)
     assert shown.exit_code == 4
     assert not (app / "deploy").exists()
@@ -223,7 +223,7 @@ def test_a_file_that_is_there_is_not_written_over(cli, sample, tmp_path, name):
 def test_checks_of_an_app_that_trains_come_with_training(cli, sample, tmp_path):
     app = write_app(tmp_path / "app", "sklearnexample", TRAINING)
     done = cli("init", sample, "--into", app, "--yes")
-    assert "--at" in done.stderr
+    assert "--schedule" in done.stderr
     deployment = [shlex.split(line) for line in done.stdout.splitlines() if "flwr run" in line][-1]
     assert deployment[:4] == ["flwr", "run", str(app), "prod"]
     assert 'drift-sample=""' in deployment

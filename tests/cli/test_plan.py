@@ -34,7 +34,7 @@ def file(tmp_path):
 def test_rows_are_the_planners(cli, file):
     done = cli(
         "plan", file, "--clients", 40, "--clients", 80, "--records", 60, "--epsilon", 0.5,
-        "--threshold", 0.02, "--population", 400, "--json",
+        "--threshold", 0.02, "--among", 400, "--json",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     rows = json.loads(done.stdout)
