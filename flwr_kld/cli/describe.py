@@ -151,7 +151,9 @@ def _next_step(made: Reference, reference: Path | None, table: Path | None, chec
     if reference is None:
         kept = f"keeps it as the reference {made.fingerprint[:12]} of later checks"
         return f"the same command with --reference FILE {kept}, at no further cost."
-    return f"{check}, with the same ledger and run config, once the app reads {reference}."
+    return (
+        f"{check}, with the same ledger, population and run config, once the app reads {reference}."
+    )
 
 
 def _blind(made: Reference) -> dict[str, str]:

@@ -146,7 +146,8 @@ def report(
         title = f"Predictor {predictor} of {population}"
         if file is None:
             results.print(rounds.table(title=title))
-            results.print(*failures(rounds), sep="\n")
+            for line in failures(rounds):
+                results.print(line)
         else:
             _write(rounds, file, title)
         return
@@ -201,7 +202,8 @@ def _show_checks(checks: CheckSeries, population: str, title: str) -> None:
         print_note(f"the ledger has no checks of population {population!r}")
         return
     results.print(checks.table(title=title))
-    results.print(*failures(checks), *map(Text, checks.since), sep="\n")
+    for line in (*failures(checks), *map(Text, checks.since)):
+        results.print(line)
     last = next((check for check in reversed(checks.points) if check.report), None)
     if last is None or last.report is None:
         return

@@ -13,6 +13,7 @@ from rich.box import SIMPLE
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -115,8 +116,9 @@ def evidence(won: float) -> str:
 
 
 def wrapped(sentence: str, width: int, indent: str = "") -> list[str]:
-    """Break a sentence into lines of text, but no percentage."""
-    lines = wrap(sentence.replace(" %", f"{_BOUND}%"), width, subsequent_indent=indent)
+    """Break a sentence into lines of text, but no percentage, command or path."""
+    whole = sentence.replace(" %", f"{_BOUND}%")
+    lines = wrap(whole, width, subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace(_BOUND, " ") for line in lines]
 
 
@@ -130,6 +132,9 @@ _BETWEEN = 2
 
 class _Folding(Table):
     """A table whose columns become narrower, the widest first, down to their longest words."""
+
+    note: str = ""
+    """Stands below it, as wide as the terminal: a rich table's caption is as narrow as itself."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield its lines; where even short words have no room, as rich folds them."""
@@ -152,6 +157,7 @@ class _Folding(Table):
         for place, column in enumerate(self.columns):
             column.width = widths[place] if widths else None
         yield from super().__rich_console__(console, options)
+        yield from (Text(line) for line in wrapped(self.note, options.max_width))
 
 
 def _narrowed(widest: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:
@@ -175,9 +181,10 @@ def table_of(
 ) -> Table:
     """Return a table for a terminal of rows, and whether each stands out."""
     table = _Folding(
-        title=escape(title) or None, caption=escape(caption) or None, box=SIMPLE,
-        padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, caption_justify="left",
+        title=escape(title) or None, box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False,
+        show_edge=False,
     )  # fmt: skip
+    table.note = caption
     for name in heads:
         table.add_column(name, overflow="fold", justify="left" if name in left else "right")
     for cells, marked in rows:

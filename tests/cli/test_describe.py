@@ -86,7 +86,7 @@ def test_what_is_advised_next_has_not_been_done_yet(describe, flwr, flower_app, 
     assert "--reference FILE keeps it" in next_of(describe("--key", KEY))
     done = next_of(describe("--key", KEY, "--reference", out))
     assert f"flwr-kld check {flower_app} prod" in done
-    assert str(out) in done
+    assert str(out) in done  # not broken at its hyphens
     assert "as_reference" not in done
     assert "--reference" not in done
 

@@ -44,6 +44,13 @@ def test_no_line_is_longer_than_the_terminal(report, width):
     assert max(map(len, check_lines(report, width=width))) <= width
 
 
+def test_words_below_a_table_are_as_wide_as_the_terminal():
+    lines = as_text(columns_table(STILL.columns), width=100).splitlines()
+    below = lines[next(n for n, line in enumerate(lines) if line.startswith("changed: ")) :]
+    rows = lines[: len(lines) - len(below)]
+    assert max(map(len, rows)) < 80 < max(map(len, below)) <= 100
+
+
 def undecided(report, key):
     """The report with nothing decided in any column, of a check with a budget."""
     verdict = decided(Outcome.INCONCLUSIVE, 0.1).verdict
