@@ -88,13 +88,12 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
         lambda r: _changed(r)[2],
     ),
     "kld_lower_bound": (
-        "The population's divergence is at least this, in nats, with the alarm's level for all "
+        "The cohort's divergence is at least this, in nats, with the alarm's level for all "
         "columns of a table together; 0 where nothing is excluded",
         lambda r: r.lower_bound,
     ),
     "kld_upper_limit": (
-        "The population's divergence is at most this, in nats, asymptotically with the alarm's "
-        "level",
+        "The cohort's divergence is at most this, in nats, asymptotically with the alarm's level",
         lambda r: r.upper_limit,
     ),
     "kld_evidence": (
@@ -107,7 +106,7 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
         lambda r: r.verdict.detector.alarm_at if r.verdict and r.verdict.detector else None,
     ),
     "kld_threshold": (
-        "Divergence of the population that is tolerated, in nats",
+        "Divergence that is tolerated, in nats",
         _threshold,
     ),
     "kld_resolution": (
@@ -119,7 +118,7 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
         lambda r: r.reading.outside.share if r.reading.outside else None,
     ),
     "kld_outside_lower_bound": (
-        "At least this fraction of the population's records lies outside the reference, 0 to 1, "
+        "At least this fraction of the cohort's records lies outside the reference, 0 to 1, "
         "asymptotically with the alarm's level",
         lambda r: r.verdict.outside.lower if r.verdict and r.verdict.outside else None,
     ),
