@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
@@ -21,6 +22,7 @@ from flwr_kld.cli.common import (
     results,
 )
 from flwr_kld.cli.ledger_url import existing_ledger
+from flwr_kld.cli.new_app import STANDING_DELTA
 from flwr_kld.cli.reference import DEFAULT_THRESHOLD, in_words, most_first, require_effect
 from flwr_kld.cli.schedule import SESSION_DAYS, checks_of_a_year, parse_schedule
 from flwr_kld.kernel import Guarantee
@@ -82,7 +84,8 @@ def plan(
         typer.Option(
             min=0,
             max=1,
-            help="Delta of a check, 0 by default; with 1e-6, say, tables need less noise.",
+            help="Delta of a check, by default 0; of a standing session, 1e-6. Tables need less "
+            "noise with it.",
         ),
     ] = None,
     threshold: Annotated[
@@ -150,8 +153,10 @@ def plan(
         raise ValueError("give --clients and --records, or --like, a check's ledger or report")
     if population is not None and population < max(clients):
         raise ValueError(f"--among {population:,} is less than --clients {max(clients):,}")
-    usual = Guarantee(1.0) if last is None else last.guarantee
     nights = checks if standing else 1
+    usual = Guarantee(1.0) if last is None else last.guarantee
+    if standing and usual.delta == 0:
+        usual = replace(usual, delta=STANDING_DELTA)
     settings = [
         Setting(
             clients=cohort,

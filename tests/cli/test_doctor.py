@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from pathlib import Path
 
@@ -145,6 +146,20 @@ def test_a_schedule_is_the_apps_own(cli, place):
     taken = {row["what"]: row for row in rows}
     assert taken["budget"]["words"].startswith("31 checks in any 30 days")
     assert "--schedule" in taken["schedule"]["next"]
+
+
+def test_the_forecast_that_it_names_is_of_the_apps_own_checks(cli, tmp_path):
+    sample, app = tmp_path / "sample.csv", tmp_path / "app"
+    sample.write_text("\n".join(["nr,age", *(f"{n},{n * 7 % 31}" for n in range(200))]))
+    made = cli("init", sample, "--out", app, "--id", "nr", "--schedule", "0 3 * * 1")
+    assert made.exit_code == 0, made.output
+    found = {row["what"]: row for row in json.loads(cli("doctor", app, "--json").stdout)}
+    _, *typed = shlex.split(found["budget"]["next"].partition(" says which")[0])
+    known = {"REFERENCE": app / "app" / "reference.json", "N": 4, "M": 900}
+    done = cli(*(known.get(word, word) for word in typed), "--json")
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads(done.stdout)
+    assert (row["checks"], row["epsilon_per_year"], row["delta"]) == (53, 1, 1e-6)
 
 
 def test_a_made_up_reference_is_no_reference_and_its_app_has_a_budget(cli, tmp_path):

@@ -177,6 +177,8 @@ def test_a_check_that_is_not_there(cli, file, url, place, why):
 def test_the_checks_of_a_schedule_are_one_standing_session(cli, file, schedule, checks):
     typed = ("plan", file, "--clients", 3, "--records", 900, "--delta", 1e-6, "--json")
     (row,) = json.loads(cli(*typed, "--schedule", schedule, "--standing").stdout)
+    bare = ("plan", file, "--clients", 3, "--records", 900, "--json", "--standing")
+    assert json.loads(cli(*bare, "--schedule", schedule).stdout) == [row]  # delta is 1e-6 already
     assert (row["checks"], row["checks_per_person"]) == (checks, checks)
     assert row["epsilon_per_year"] == 1
     (each,) = json.loads(cli(*typed, "--schedule", schedule).stdout)
