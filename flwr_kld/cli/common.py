@@ -78,7 +78,7 @@ AllowUnlisted = Annotated[
     ),
 ]
 
-FlowerApp = Annotated[Path, typer.Argument(help="Folder of the Flower app that checks.")]
+FlowerApp = Annotated[Path, typer.Argument(help="Folder of the Flower app.")]
 
 Connection = Annotated[
     str | None, typer.Argument(help="Name of the SuperLink connection; by default Flower's.")
