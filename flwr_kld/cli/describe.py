@@ -29,7 +29,7 @@ from flwr_kld.cli.common import (
 from flwr_kld.cli.flower_app import COLUMN_IN_RUN_CONFIG
 from flwr_kld.cli.ledger_url import existing_ledger
 from flwr_kld.cli.new_app import quoted
-from flwr_kld.cli.reference import require_ending
+from flwr_kld.cli.reference import in_words, require_ending, rows_of_columns
 from flwr_kld.cli.show import answer_lines
 from flwr_kld.ledger import Kind
 from flwr_kld.reference import Reference
@@ -131,6 +131,8 @@ def describe(
     if made is not None:
         if reference is not None:
             print_note(f"{reference}: reference {made.fingerprint}")
+            if needed := rows_of_columns(made):
+                print_note(f"{reference}: {in_words(made, needed)}")
         for name, unlisted in _blind(made).items():
             print_note(f"column {name!r} is blind: {unlisted}, so that no drift would show")
     if made is not None and report is not None and table is not None:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from flwr_kld.cli.common import messages
 from flwr_kld.cli.new_app import STANDING_DELTA, Proposal
 from flwr_kld.cli.plan import Who, trust_of
@@ -15,10 +17,12 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.table.frame import texts_in
 
 if TYPE_CHECKING:
+    from flwr_kld.planner import Setting
     from flwr_kld.planner.forecast import Forecast
+    from flwr_kld.reference import Reference
 
-_MOST_COLUMNS = 8
-"""That are forecast at once: each takes a second or two."""
+_MOST_COLUMNS = 6
+"""That are forecast, of more those of few to many values: each takes a second or two."""
 
 _RARER = {"a week": "0 3 * * 1", "a month": "0 3 1 * *"}
 """Schedules that leave each check more of the budget."""
@@ -29,15 +33,14 @@ def foreseen(rows: Sample, proposal: Proposal, yearly: int) -> Iterator[str]:
     total = len(next(iter(rows.rows.values())))
     if rows.made_up:
         return
-    if len(rows.table.columns) > _MOST_COLUMNS:
-        yield "flwr-kld plan forecasts what checks of so many columns will find: it takes a minute"
-        return
+    columns = len(rows.table.columns)
+    some = "" if columns <= _MOST_COLUMNS else f" of {_MOST_COLUMNS} of {columns} columns"
     with messages.status("forecasting what checks will find"):
         now = _forecast(rows, proposal, total)
         if not now:
             return
         words = _in_words(now)
-        yield f"forecast, if {proposal.clients} clients hold {total:,} rows together: {words}"
+        yield f"forecast{some}, if {proposal.clients} clients hold {total:,} rows together: {words}"
         better, identifier = replace(proposal, nights=yearly), _identifier(rows)
         if identifier and better.is_standing and not proposal.is_standing:
             yield f"with --id {identifier}: {_in_words(_forecast(rows, better, total))}"
@@ -83,9 +86,21 @@ def _forecast(rows: Sample, proposal: Proposal, total: int) -> Sequence[Forecast
             trust=trust_of(who, promised, clients, nights),
             population=proposal.clients,
         )
-        return forecast(rows.reference, setting).by_column
+        if len(rows.table.columns) <= _MOST_COLUMNS:
+            return forecast(rows.reference, setting).by_column
+        found = [forecast(own, among).by_column for own, among in _some_columns(rows, setting)]
+        return [one for of_column in found for one in of_column]
     except ValueError:  # too few rows to say anything
         return ()
+
+
+def _some_columns(rows: Sample, setting: Setting) -> Iterator[tuple[Reference, Setting]]:
+    """Yield columns of few to many values, each with the noise and the rate of one among all."""
+    columns = sorted(rows.reference.columns.items(), key=lambda one: one[1].domain.size)
+    trust = setting.trust.over(len(columns))
+    for at in np.linspace(0, len(columns) - 1, _MOST_COLUMNS).round().astype(int).tolist():
+        name, own = columns[at]
+        yield own, replace(setting, trust=trust, threshold=rows.table.thresholds.get(name))
 
 
 def _in_words(columns: Sequence[Forecast]) -> str:

@@ -227,7 +227,10 @@ def last_check(place: str) -> LastCheck:
     for entry in existing_ledger(url).newest_first(population):
         if (report := report_of(entry)) is not None:
             return LastCheck.of(report)
-    raise ValueError(f"{url} has no check of population {population!r} that gave a report")
+    raise ValueError(
+        f"{url} has no check of population {population!r} that gave a report; for another, such as "
+        "that of an app's simulations, give URL#simulated"
+    )
 
 
 def _place(like: str) -> tuple[str, str]:

@@ -78,6 +78,7 @@ def test_it_is_shown_again_without_a_charge_and_kept_as_a_reference(describe, fl
     assert "nobody was asked" in stored
     assert without_next([head, *rest]) == without_next(first.stdout.splitlines())
     assert Reference.load(out).fingerprint == MADE.fingerprint
+    assert "7 records are too few" in again.stderr  # for the usual threshold
 
 
 def test_what_is_advised_next_has_not_been_done_yet(describe, flwr, flower_app, tmp_path):

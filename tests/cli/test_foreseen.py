@@ -66,6 +66,18 @@ def test_a_rarer_schedule_is_named_where_checks_exclude_nothing(cli, sample, ask
     assert [one.trust.guarantee.epsilon for one in asked] == [0.051, 0.3, 0.75]
 
 
+def test_of_many_columns_some_are_forecast_each_as_one_of_all(cli, asked, tmp_path):
+    file, widths = tmp_path / "wide.csv", (2, 9, 3, 8, 4, 7, 5, 6, 10)
+    names = [f"of {width}" for width in widths]
+    rows = [",".join(f"value {row % width}" for width in widths) for row in range(360)]
+    file.write_text("\n".join([",".join(names), *rows]))
+    done = cli("init", file, "--out", tmp_path / "app")
+    assert done.exit_code == 0, done.output
+    assert "forecast of 6 of 9 columns" in done.stderr
+    assert {one.trust.allotment.columns for one in asked} == {9}
+    assert {one.threshold for one in asked} == {0.1}
+
+
 def test_two_aggregators_are_forecast_with_their_noise(cli, sample, asked, tmp_path):
     keys = [AggregatorKey.generate().public.hex() for _ in range(2)]
     through = ("--trust", "two-aggregators", "--aggregator", keys[0], "--aggregator", keys[1])

@@ -138,7 +138,7 @@ def test_the_lines_of_the_page_check_what_simulated_nodes_have(cli, sample, tmp_
     server, start = package / "server_app.py", "    result = strategy.start("
     code = server.read_text().replace(start, indent(monitor, "    ") + start)
     server.write_text(code.replace("\nfrom flwr.app", f"\n{imports}\nfrom flwr.app", 1))
-    run(tmp_path / "app", "app", **{"drift-check": "", "drift-sample": "any"})
+    run(tmp_path / "app", "app", **{"drift-check": ""})
     (entry,) = Ledger(url).history()
     report = report_of(entry)
     assert report is not None, entry
