@@ -649,12 +649,18 @@ def _print_summary(
             f"each check asks all {proposal.clients} clients for all their rows: {proposal.nights} "
             "checks are one standing session, which is charged once"
         )
+    elif proposal.period is not None:
+        print_note(
+            f"each check asks all {proposal.clients} clients for the rows of its period, and is "
+            "charged by itself"
+        )
     elif proposal.checks > 1:
         print_note(
             f"each check asks all {proposal.clients} clients and is charged by itself: with a "
             "column that identifies a row permanently (--id), the checks of a year are one charge"
         )
-    print_note(f"each check of the deployment waits until {proposal.nodes} nodes are connected")
+    if "drift-nodes" in " ".join(check):
+        print_note(f"each check of the deployment waits until {proposal.nodes} nodes are connected")
     if proposal.aggregators:
         print_note(
             "no party sees a node's counts: clients need a signing key and a roster, and two nodes "

@@ -63,7 +63,8 @@ def _sentences(columns: Columns, verdict: Verdict | None) -> list[str]:
     if verdict.cause is Cause.NEAR:
         unsure = f"{'seem' if several else 'seems'} above your threshold"
         return [f"Suspected: {which} {unsure}, not surely enough for an alarm.", moved]
-    room = [moved] if moved else _room(named, columns)
+    decided = {n: one for n, one in columns.items() if one.outcome is not Outcome.INCONCLUSIVE}
+    room = [moved] if moved else _moved_most(decided, how) or _room(named, columns)
     return [f"Inconclusive: too few data to judge {which}.", *room]
 
 

@@ -17,10 +17,10 @@ from flwr_kld.infer.alarm import Alarm
 from flwr_kld.infer.verdict import Cause, Outcome
 from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.report.cohort_release import CohortRelease
-from flwr_kld.report.column import word_of
+from flwr_kld.report.column import in_rank, word_of
 from flwr_kld.report.conclusions import Conclusions
 from flwr_kld.report.discovery_report import Discovered, DiscoveryReport, FoundLabel
-from flwr_kld.report.summary import MOST_WORDS, words_in
+from flwr_kld.report.summary import MOST_WORDS, first_line, words_in
 from flwr_kld.report.words import brief
 from flwr_kld.trust.calibration import calibrated_laplace
 
@@ -197,3 +197,16 @@ def test_what_drawn_clients_have_outside_is_no_limit_of_who_they_were_drawn_from
     asked, drawn = (column("ward", "unlisted", 8000, 3.0, 0.15, drawn=who) for who in (0, 1))
     assert asked.changed.low >= asked.verdict.outside.lower
     assert drawn.changed.low < drawn.verdict.outside.lower
+
+
+def test_an_inconclusive_check_names_what_moved_in_a_column_that_is_decided():
+    """Too few data for one column, and a clear but tolerated change in another."""
+    counted = {
+        "ward": column("ward", "much", 40_000, 1.0, 0.5, False),
+        "age": column("age", "none", 300, 0.05, 0.001, False),
+    }
+    outcomes = {name: one.outcome for name, one in counted.items()}
+    assert outcomes == {"ward": Outcome.NO_DRIFT, "age": Outcome.INCONCLUSIVE}
+    line = first_line(in_rank(counted), counted["age"].verdict)
+    assert "judge age" in line
+    assert "ward moved too little" in line
