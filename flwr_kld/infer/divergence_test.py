@@ -7,7 +7,8 @@ which D_θ is τ: those on paths from Π through what the counts show, and on fi
 these are the worst laws is an assumption, which ``simulations/studies/lone_checks.py level``
 attacks. Four more statistics see drifts along the order of the symbols, up, down, outwards and
 inwards: tangents of D_θ, the mean of a score of records, which is at most D_θ under every law.
-Proof note: ``docs/proofs/decisions.md``.
+Columns of equal shape are tested together, each as if it were alone: a *row* of an array is a
+column, given a number of records. Proof note: ``docs/proofs/decisions.md``.
 
 Of 3,000 records in ten equal cells, a fifth have moved from the first half to the others:
 
@@ -20,9 +21,11 @@ Of 3,000 records in ten equal cells, a fifth have moved from the first half to t
 >>> plan = Partition(1000).draw(reference, np.random.default_rng(0))
 >>> counts = np.array([180] * 5 + [420] * 5 + [0, 0])
 >>> event = Trusted(1.0, 1e-6).event(30)
->>> test = divergence_test(published(counts, plan, event, SeededBits(1)), error=0.001)
->>> test.p_value(0.01) < 0.001, test.p_value(0.2) > 0.5, 0.04 < test.at_least(0.95) < 0.08
-(True, True, True)
+>>> tests = divergence_tests([published(counts, plan, event, SeededBits(1))], error=0.001)
+>>> bool(tests.p_values(0.01) < 0.001), bool(tests.p_values(0.2) > 0.5)
+(True, True)
+>>> bool(0.04 < tests.at_least(0.95) < 0.08)
+True
 
 Numbers that were tuned, and what changes if they are halved or doubled. Five drifts, each 24
 checks at the level of one check of a year (two of 50 labels gone, *spread*, *tilted*, tail gone,
@@ -57,15 +60,16 @@ searches and interpolations, and `_CERTAIN` keeps a p-value of 1 finite as a qua
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
-from flwr_kld.common.search import root
+from flwr_kld.common.search import roots
 from flwr_kld.infer.estimators.score import THETA, Floats, in_blocks
 from flwr_kld.infer.fraction_interval import records_between
 from flwr_kld.kernel.law import RATIO_BITS, NoiseTable
@@ -81,6 +85,7 @@ _FAR = 3.0
 _HIDDEN = 0.1
 _RECORD_NODES, _NOISE_NODES, _NODE_TABLE = 10, 12, 512
 _LIKELIEST = 3
+_KINDS = 10  # Not tuned: as many as `_paths` lists
 _USUAL = 0.5
 _STEEPEST, _RARE = 0.85, 1e-8
 _TRIES, _CLOSE = 40, 1e-3
@@ -89,326 +94,366 @@ _WITHIN = 1e-4
 _CERTAIN = -1e-6
 _LENGTHS = np.linspace(-_LONGEST, _LONGEST, 13)
 
+Rows = NDArray[np.int64]
+
 
 @dataclass(frozen=True, eq=False)
-class DivergenceTest:
-    """Whether D_θ is at most τ, for every τ. Public."""
+class DivergenceTests:
+    """Whether D_θ is at most τ, for every τ, of each of several columns. Public."""
 
-    # If so many records were counted, for each number that is tried: one if it is known
-    given: tuple[_GivenRecords, ...]
-    error: float  # Probability that the number of records is none that these stand for
+    # Shapes: of all that is taken and returned, [columns].
 
-    def p_value(self, threshold: float) -> float:
+    error: Floats  # Probability that the number of records is none that was tried
+    shapes: tuple[tuple[Rows, _EqualColumns], ...]  # Which columns are of one shape, and their test
+
+    def p_values(self, thresholds: float | Floats) -> Floats:
         """Return how probable such counts are, at most, if D_θ is at most the threshold."""
-        return min(self.error + float(scipy.special.ndtr(-self.quantile(threshold))), 1.0)
+        tail = scipy.special.ndtr(-self.quantiles(thresholds))
+        return np.asarray(np.minimum(self.error + tail, 1.0))
 
-    def quantile(self, threshold: float) -> float:
-        """Return the standard normal quantile that the counts are worth against a D_θ."""
-        return min(given.quantile(threshold) for given in self.given)
+    def quantiles(self, thresholds: float | Floats) -> Floats:
+        """Return the standard normal quantiles that the counts are worth against a D_θ."""
+        nats, found = np.broadcast_to(thresholds, self.error.shape), np.empty_like(self.error)
+        for columns, equal in self.shapes:
+            found[columns] = equal.quantiles(nats[columns], np.arange(len(columns)))
+        return found
 
-    def needed(self, level: float) -> float:
-        """Return the quantile from which on a test is sure with this confidence."""
-        return -float(scipy.special.ndtri(max(1 - level - self.error, 0.0)))
+    def needed(self, level: float | Floats) -> Floats:
+        """Return the quantiles from which on a test is sure with this confidence."""
+        return np.asarray(-scipy.special.ndtri(np.maximum(1 - level - self.error, 0.0)))
 
-    def log_evidence(self, threshold: float) -> float:
-        """Return ln e, where ``E e <= 1`` if D_θ is at most the threshold: of its p-value."""
-        # e is the mean of ``k p^(k - 1)`` over k in [0, 1] (Vovk and Wang 2021).
-        p = self.p_value(threshold)
-        if p == 1:
-            return -math.log(2)
-        return math.log((1 - p + p * math.log(p)) / (p * math.log(p) ** 2))
-
-    def at_least(self, level: float) -> float:
+    def at_least(self, level: float | Floats) -> Floats:
         """Return the largest D_θ that is excluded at a confidence level, in nats; 0 if none is."""
-        needed = self.needed(level)
-        most = min(given.farthest for given in self.given)
-
-        @cache
-        def excess(of_nats: float) -> float:  # nearly a line in the root of D_θ
-            return max(self.quantile(of_nats**2) - needed, -10.0)
-
-        if excess(0.0) <= 0:
-            return 0.0
-        ends = (math.sqrt(min(nats, most)) for nats in (self.given[0].reading, most))
-        end = next((end for end in ends if excess(end) < 0), None)
-        return most if end is None else root(excess, 0.0, end, within=_WITHIN / end / 2) ** 2
+        needed, found = self.needed(level), np.empty_like(self.error)
+        for columns, equal in self.shapes:
+            found[columns] = equal.at_least(needed[columns])
+        return found
 
 
-def divergence_test(counts: NoisyCounts, *, error: float) -> DivergenceTest:
-    """Read the counts of a column, for tests that err with about this probability."""
-    if counts.total_is_known:
-        return DivergenceTest((_GivenRecords.of(counts, counts.records),), 0.0)
-    # The worst of the likely numbers of records (Berger and Boos 1994).
-    error *= _HIDDEN
-    fewest, most, _ = records_between(counts, 2 * error)
-    tried = (fewest, counts.records, most)
-    return DivergenceTest(tuple(_GivenRecords.of(counts, n) for n in tried), error)
+def log_evidence(p_value: float) -> float:
+    """Return ln e of a p-value, where ``E e <= 1`` if D_θ is at most the threshold."""
+    # e is the mean of ``k p^(k - 1)`` over k in [0, 1] (Vovk and Wang 2021).
+    if p_value == 1:
+        return -math.log(2)
+    log_p = math.log(p_value)
+    return math.log((1 - p_value + p_value * log_p) / (p_value * log_p**2))
+
+
+def divergence_tests(columns: Sequence[NoisyCounts], *, error: float) -> DivergenceTests:
+    """Read the counts of columns, for tests that err with about this probability each."""
+    shapes: dict[tuple[int, NoiseTable, bool], list[int]] = {}
+    for i, one in enumerate(columns):
+        shape = int(np.count_nonzero(~one.plan.outside)), one.noise, one.total_is_known
+        shapes.setdefault(shape, []).append(i)
+    hidden = np.array([0.0 if one.total_is_known else _HIDDEN * error for one in columns])
+    return DivergenceTests(
+        hidden,
+        tuple(
+            (np.array(which), _EqualColumns.of([columns[i] for i in which], noise, _HIDDEN * error))
+            for (_, noise, _), which in shapes.items()
+        ),
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class _Terms:
-    """Laws of independent terms of T: values that stand for each, and their probabilities."""
+    """Laws of independent terms of sums: values that stand for each, and their probabilities."""
 
-    values: Floats  # Shape [..., terms, nodes]
-    weights: Floats
-    times: float | Floats = 1.0  # Of each term, or of each of them: how many there are
-
-    @classmethod
-    def of_one_sum(cls, *some: _Terms) -> _Terms:
-        """Return the terms of several sums as those of one."""
-        ends = np.cumsum([0, *(len(one.values) for one in some)])
-        shape = ends[-1], max(one.values.shape[1] for one in some)
-        values, weights, times = np.zeros(shape), np.zeros(shape), np.ones(ends[-1])
-        for one, first, end in zip(some, ends, ends[1:], strict=False):
-            nodes = one.values.shape[1]
-            values[first:end, :nodes], weights[first:end, :nodes] = one.values, one.weights
-            times[first:end] = one.times
-        return cls(values, weights, times)
+    values: Floats  # Shape [sums, terms, nodes]
+    weights: Floats  # The same, or what it is broadcast from
+    times: float | Floats = 1.0  # Of each term, [sums, terms]: how many there are
 
     @cached_property
     def mean(self) -> Floats:
-        """Mean of each term."""
-        return np.asarray(np.einsum("...n,...n->...", self.weights, self.values))
+        """Mean of each sum, shape [sums]."""
+        return np.asarray((self.times * self._means).sum(axis=-1))
 
     @cached_property
     def variance(self) -> Floats:
-        """Variance of each sum."""
-        each = np.einsum("...n,...n,...n->...", self.weights, self._centred, self._centred)
+        """Variance of each sum, shape [sums]."""
+        each = np.einsum("...n,...n->...", self.weights * self._centred, self._centred)
         return np.asarray((self.times * each).sum(axis=-1))
 
     @cached_property
+    def _means(self) -> Floats:
+        return np.asarray(np.einsum("...n,...n->...", self.weights, self.values))
+
+    @cached_property
     def _centred(self) -> Floats:
-        return np.asarray(self.values - self.mean[..., None])
-
-    @cached_property
-    def _powers(self) -> Floats:
-        one = np.ones_like(self._centred)
-        return np.stack([one, self._centred, self._centred**2], axis=-2)
-
-    @cached_property
-    def _times(self) -> Floats:
-        return np.broadcast_to(np.float64(self.times), self.values.shape[:-1])
+        return np.asarray(self.values - self._means[..., None])
 
     @cached_property
     def _log_weights(self) -> Floats:
         with np.errstate(divide="ignore"):  # What has no weight has none at any slope
-            return np.asarray(np.log(self.weights))
+            return np.broadcast_to(np.log(self.weights), self.values.shape)
 
-    def cumulants(self, slope: float) -> Floats:
-        """Return ``ln E exp(slope · (sum - mean))`` and its first two derivatives."""
-        centred = self._centred
-        grown = slope * centred
-        grown += self._log_weights
+    def cumulants(self, slope: Floats, sums: Rows) -> Floats:
+        """Return ``ln E exp(slope · (sum - mean))`` and two derivatives of some sums, [3, sums]."""
+        centred = self._centred[sums]
+        grown = slope[:, None, None] * centred
+        grown += self._log_weights[sums]
         top = grown.max(axis=-1)
         grown -= top[..., None]
         np.exp(grown, out=grown)
-        total, first, second = (self._powers @ grown[..., None])[..., 0].T
-        first, second = first / total, second / total
-        return np.array([np.log(total) + top, first, second - first**2]) @ self._times
+        total = grown.sum(axis=-1)
+        grown *= centred
+        first = grown.sum(axis=-1) / total
+        second = np.einsum("stn,stn->st", grown, centred) / total
+        each = np.array([np.log(total) + top, first, second - first**2])
+        times = np.broadcast_to(np.float64(self.times), self.values.shape[:2])[sums]
+        return np.asarray((each * times).sum(axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
 class _Paths:
     """Ways from Π to other laws over the cells inside the reference, of any length a."""
 
-    mass: Floats  # Π, shape [cells]
-    towards: Floats  # Shape [paths, cells]: d, whose mean under Π is 0
+    mass: Floats  # Π, shape [paths, cells]
+    towards: Floats  # d, whose mean under Π is 0, shape [paths, cells]
     outside: Floats  # Shape [paths]: fraction of the records that moves outside at a = 1
     straight: int  # On so many, the first ones, r is 1 + a d; on the others it is exp(a d)
 
-    def at(self, nats: float) -> Floats:
-        """Return the law on each path at which D_θ is so many nats; shape [laws, cells]."""
-        reached = self._at_grid[:, -1] >= nats
-        straight = int(np.count_nonzero(reached[: self.straight]))
-        paths = _Paths(self.mass, self.towards[reached], self.outside[reached], straight)
-
-        def excess(divergence: Floats) -> Floats:  # nearly a line in the logarithm of the length
-            return np.asarray(np.log(np.maximum(divergence, _LEAST) / nats))
-
-        # Regula falsi, as Illinois has it, between two points of the grid
-        at_grid, each = self._at_grid[reached], np.arange(len(paths.towards))
-        end = np.maximum((at_grid >= nats).argmax(axis=1), 1)
+    def at(self, paths: Rows, nats: Floats) -> Floats:
+        """Return the law on some paths, ascending, at which D_θ is `nats`; shape [some, cells]."""
+        # D_θ is so large at the end of each. Regula falsi, as Illinois has it, between two points
+        # of the grid.
+        at_grid, each = self.at_grid[paths], np.arange(len(paths))
+        end = np.maximum((at_grid >= nats[:, None]).argmax(axis=1), 1)
         last, log_length = _LENGTHS[end - 1], _LENGTHS[end]
-        at_last, found = excess(at_grid[each, end - 1]), excess(at_grid[each, end])
+        at_last, found = (_excess(at_grid[each, place], nats) for place in (end - 1, end))
+        laws = np.empty((len(paths), self.mass.shape[1]))
         for _ in range(_TRIES):
             gap, rise = log_length - last, found - at_last
             step = np.divide(found * gap, rise, out=np.zeros_like(found), where=gap * rise > 0)
             tried = np.minimum(np.maximum(log_length - step, -_LONGEST), _LONGEST)
-            ratios = paths._ratios(tried)
-            at_tried = excess(self._divergence(ratios))
-            if abs(at_tried).max(initial=0.0) < _EXACT:
+            some = paths[each]
+            ratios = self._ratios(some, tried)
+            at_tried = _excess(self._divergence(some, ratios), nats[each])
+            laws[each] = ratios * self.mass[some]
+            open_ = np.abs(at_tried) >= _EXACT
+            if not open_.any():
                 break
             crossed = found * at_tried < 0
-            last = np.where(crossed, log_length, last)
-            at_last = np.where(crossed, found, at_last / 2)
-            log_length, found = tried, at_tried
-        return np.asarray(ratios * self.mass)
-
-    @property
-    def farthest(self) -> float:
-        """Return the largest D_θ on these paths, in nats."""
-        return float(self._at_grid[:, -1].max())
+            last = np.where(crossed, log_length, last)[open_]
+            at_last = np.where(crossed, found, at_last / 2)[open_]
+            each, log_length, found = each[open_], tried[open_], at_tried[open_]
+        return laws
 
     @cached_property
-    def _at_grid(self) -> Floats:
+    def at_grid(self) -> Floats:
         """D_θ at `_LENGTHS`, shape [paths, lengths]."""
-        lengths = np.repeat(_LENGTHS[:, None], len(self.towards), axis=1)
-        blocks = in_blocks(lengths, self.towards.size)
-        return np.concatenate([self._divergence(self._ratios(some)) for some in blocks]).T
+        found = np.empty((len(self.mass), len(_LENGTHS)))
+        for some in in_blocks(np.arange(len(found)), self.mass.shape[1]):
+            for i, log_length in enumerate(_LENGTHS):
+                ratios = self._ratios(some, np.full(len(some), log_length))
+                found[some, i] = self._divergence(some, ratios)
+        return found
 
-    def _ratios(self, log_length: Floats) -> Floats:
-        """Return r at lengths of shape [..., paths]; one more axis, the cells'."""
-        length = np.exp(log_length)
-        ratios = length[..., None] * self.towards
-        straight, tilted = ratios[..., : self.straight, :], ratios[..., self.straight :, :]
-        straight += 1
-        np.maximum(straight, 0.0, out=straight)
-        tilted -= tilted.max(axis=-1, keepdims=True)
+    def _ratios(self, paths: Rows, log_length: Floats) -> Floats:
+        """Return r on some paths, ascending, at lengths of shape [some]; shape [some, cells]."""
+        length, straight = np.exp(log_length), int(np.searchsorted(paths, self.straight))
+        ratios = length[:, None] * self.towards[paths]
+        lines, tilted = ratios[:straight], ratios[straight:]
+        lines += 1
+        np.maximum(lines, 0.0, out=lines)
+        tilted -= tilted.max(axis=1, keepdims=True)
         np.exp(np.maximum(tilted, -600.0, out=tilted), out=tilted)
-        inside = 1 - np.minimum(length * self.outside, 1 - 1e-3)
-        ratios *= (inside / (ratios @ self.mass))[..., None]
+        inside = 1 - np.minimum(length * self.outside[paths], 1 - 1e-3)
+        ratios *= (inside / np.einsum("pc,pc->p", ratios, self.mass[paths]))[:, None]
         return ratios
 
-    def _divergence(self, ratios: Floats) -> Floats:
-        return np.asarray(-np.log((1 - THETA) * ratios + THETA) @ self.mass)
+    def _divergence(self, paths: Rows, ratios: Floats) -> Floats:
+        logarithms = np.log((1 - THETA) * ratios + THETA)
+        return np.asarray(-np.einsum("pc,pc->p", logarithms, self.mass[paths]))
+
+
+def _excess(divergence: Floats, nats: Floats) -> Floats:
+    """Return what is 0 where a divergence is `nats`: nearly a line in ln of a path's length."""
+    return np.asarray(np.log(np.maximum(divergence, _LEAST) / nats))
 
 
 @dataclass(frozen=True, eq=False)
-class _GivenRecords:
-    """The test if so many records were counted."""
+class _EqualColumns:
+    """The test of columns with as many cells and the same noise, given numbers of records."""
 
-    mass: Floats  # Π of the cells inside the reference, shape [cells]
+    # Shapes: R rows, of which each column has `tried`, one after the other.
+
+    tried: int  # Numbers of records that are tried: one if it is known
+    mass: Floats  # Π of the cells inside the reference, shape [R, cells]
     counts: Floats  # Of these cells
-    outside: float  # Counted outside the reference, in so many cells
-    cells_outside: int
-    records: float  # N
+    outside: Floats  # Counted outside the reference, in so many cells, shape [R]
+    cells_outside: Floats
+    records: Floats  # N, shape [R]
     noise: NoiseTable
     place: Floats  # Of each cell in the order of the symbols, by their mass, in [0, 1]
 
     @classmethod
-    def of(cls, noisy: NoisyCounts, records: float) -> _GivenRecords:
-        """Take a column's counts for those of so many records."""
-        plan, values = noisy.plan, noisy.values.astype(np.float64)
-        inside, p = ~plan.outside, plan.reference.probabilities
-        middles = np.bincount(plan.cell_of, p * (np.cumsum(p) - p / 2), plan.cells)[inside]
+    def of(cls, columns: Sequence[NoisyCounts], noise: NoiseTable, error: float) -> _EqualColumns:
+        """Read counts; where N is unknown, it is tried what it is but for this probability."""
+        mass, counts, places, outside, records = [], [], [], [], list[Floats]()
+        for one in columns:
+            plan, values = one.plan, one.values.astype(np.float64)
+            inside, p = ~plan.outside, plan.reference.probabilities
+            middles = np.bincount(plan.cell_of, p * (np.cumsum(p) - p / 2), plan.cells)[inside]
+            mass.append(plan.mass[inside] / plan.mass[inside].sum())
+            counts.append(values[inside])
+            places.append(middles / plan.mass[inside])
+            outside.append((values[~inside].sum(), np.count_nonzero(~inside)))
+            records.append(_records(one, error))
+        tried = len(records[0])
+        rows = (np.repeat(np.array(x, dtype=np.float64), tried, axis=0) for x in (mass, counts))
+        held, cells = np.repeat(np.array(outside, dtype=np.float64), tried, axis=0).T
         return cls(
-            mass=plan.mass[inside] / plan.mass[inside].sum(),
-            counts=values[inside],
-            outside=float(values[~inside].sum()),
-            cells_outside=int(np.count_nonzero(~inside)),
-            records=records,
-            noise=noisy.noise,
-            place=middles / plan.mass[inside],
+            tried,
+            *rows,
+            outside=held,
+            cells_outside=cells,
+            records=np.concatenate(records),
+            noise=noise,
+            place=np.repeat(np.array(places), tried, axis=0),
         )
 
-    @cached_property
-    def farthest(self) -> float:
-        """The largest D_θ at which a law is tried, in nats."""
-        return self._paths.farthest
+    def at_least(self, needed: Floats) -> Floats:
+        """Return the largest D_θ whose quantile is the needed one, of each column, in nats."""
+        most = self.farthest.reshape(-1, self.tried).min(axis=1)
+
+        def excess(of_nats: Floats, columns: Rows) -> Floats:  # nearly lines in the root of D_θ
+            return np.maximum(self.quantiles(of_nats**2, columns) - needed[columns], -10.0)
+
+        found, columns = np.zeros(len(needed)), np.arange(len(needed))
+        at_zero = excess(np.zeros(len(needed)), columns)
+        columns = columns[at_zero > 0]
+        for nats in (np.minimum(self.reading[:: self.tried], most), most):
+            end = np.sqrt(nats[columns])
+            at_end = excess(end, columns)
+            below = at_end < 0
+            some, end = columns[below], end[below]
+            found[some] = (
+                roots(
+                    lambda x, which, some=some: excess(x, some[which]),
+                    (np.zeros(len(some)), at_zero[some]),
+                    (end, at_end[below]),
+                    within=_WITHIN / end / 2,
+                )
+                ** 2
+            )
+            columns = columns[~below]
+        found[columns] = most[columns]
+        return found
 
     @property
-    def reading(self) -> float:
+    def farthest(self) -> Floats:
+        """The largest D_θ at which a law is tried, in nats, shape [R]."""
+        return np.asarray(self._paths.at_grid[:, -1].reshape(-1, len(self.mass)).max(axis=0))
+
+    @property
+    def reading(self) -> Floats:
         """What T reads of the counts, in nats: noise and sampling make it larger than D_θ."""
         return self._of_counts / self.records
 
-    def quantile(self, nats: float) -> float:
-        """Return the standard normal quantile that the counts are worth against this D_θ."""
-        parts = [(_RATIOS, self._of_ratios(nats))]
-        parts += [((1 - _RATIOS) / 4, quantile) for quantile in self._along_order(nats)]
-        log_p = min(
-            float(scipy.special.log_ndtr(-quantile)) - math.log(part) for part, quantile in parts
-        )
-        return -float(scipy.special.ndtri_exp(min(log_p, _CERTAIN)))
+    def quantiles(self, nats: Floats, columns: Rows) -> Floats:
+        """Return the standard normal quantiles that counts of some columns are worth against D_θ.
 
-    def _along_order(self, nats: float) -> Iterator[float]:
-        """Yield the quantiles of tangents at laws that have drifted along the order."""
-        if len(self.mass) < 3:
-            return
-        tangents = self._ordered.at(max(nats, _NEAREST / self.records))
-        values, weights, share = self._of_share
-        mixed = (1 - THETA) * tangents / self.mass + THETA
+        `columns` ascend; `nats` are of each of them.
+        """
+        rows = (columns[:, None] * self.tried + np.arange(self.tried)).ravel()
+        against = np.repeat(nats, self.tried)
+        found = np.empty(len(rows))
+        for some in in_blocks(np.arange(len(rows)), _KINDS * self.mass.shape[1]):
+            found[some] = self._quantiles(against[some], rows[some])
+        # The worst of the likely numbers of records (Berger and Boos 1994).
+        return np.asarray(found.reshape(-1, self.tried).min(axis=1))
+
+    def _quantiles(self, nats: Floats, rows: Rows) -> Floats:
+        """Return the quantiles of some rows, by all statistics together."""
+        log_p = scipy.special.log_ndtr(-self._of_ratios(nats, rows)) - math.log(_RATIOS)
+        of, tangents = self._along_order(nats, rows)
+        each = scipy.special.log_ndtr(-tangents) - math.log((1 - _RATIOS) / 4)
+        np.minimum.at(log_p, of, each)
+        return np.asarray(-scipy.special.ndtri_exp(np.minimum(log_p, _CERTAIN)))
+
+    def _along_order(self, nats: Floats, rows: Rows) -> tuple[Rows, Floats]:
+        """Return the quantiles of tangents at laws that have drifted along the order.
+
+        And which of the rows each is of; shape [tangents].
+        """
+        if self.mass.shape[1] < 3:
+            return np.zeros(0, dtype=np.int64), np.zeros(0)
+        laid = np.maximum(nats, _NEAREST / self.records[rows])
+        of, paths = self._reached(self._ordered, laid, rows)
+        tangents, row = self._ordered.at(paths, laid[of]), rows[of]
+        mass = self.mass[row]
+        mixed = (1 - THETA) * tangents / mass + THETA
         slopes = (1 - THETA) / mixed
         # Outside the reference a tangent's score would be larger, and very noisy: it is 0.
-        mean = (slopes * tangents).sum(axis=1) - np.log(mixed) @ self.mass
+        mean = (slopes * tangents).sum(axis=1) - (np.log(mixed) * mass).sum(axis=1)
         scores = mean[:, None] - slopes
-        centred = scores - (scores @ share)[:, None] / max(share.sum(), 1.0)
-        terms = _Terms(np.concatenate([centred, scores], axis=1)[..., None] * values, weights)
-        above = scores @ self.counts - self.records * nats
-        deviation, most = np.sqrt(terms.variance), np.abs(scores).max(axis=1)
-        for i in range(len(tangents)):
-            each = _Terms(terms.values[i], weights)
-            yield self._quantile(float(above[i]), float(deviation[i]), each, float(most[i]))
+        share = np.maximum(self.counts, 0.0)[row]
+        held = (scores * share).sum(axis=1) / np.maximum(share.sum(axis=1), 1.0)
+        above = (scores * self.counts[row]).sum(axis=1) - self.records[row] * nats[of]
+        found, (noise, likely) = np.empty(len(of)), _noise_nodes(self.noise)
+        for some in in_blocks(np.arange(len(of)), mass.shape[1] * (_RECORD_NODES + len(noise))):
+            values, weights = _record_nodes(share[some])
+            counted = _Terms((scores[some] - held[some, None])[..., None] * values, weights)
+            noised = _Terms(scores[some][..., None] * noise, likely)
+            steepest = _STEEPEST * self._rate / np.abs(scores[some]).max(axis=1)
+            found[some] = _tails(above[some], (counted, noised), steepest)
+        return of, found
 
-    @cached_property
-    def _of_share(self) -> tuple[Floats, Floats, Floats]:
-        """Values and weights that stand for each count, and for the noise in each; the counts."""
-        share = np.maximum(self.counts, 0.0)
-        noise, likely = (np.tile(one, (len(share), 1)) for one in _noise_nodes(self.noise))
-        some = _Terms(*_record_nodes(share)), _Terms(noise, likely)
-        both = _Terms.of_one_sum(*some)
-        return both.values, both.weights, share
+    def _reached(self, paths: _Paths, nats: Floats, rows: Rows) -> tuple[Rows, Rows]:
+        """Return which of some rows have paths on which D_θ becomes so large, and these paths."""
+        kinds = len(paths.mass) // len(self.mass)
+        those = np.arange(kinds)[:, None] * len(self.mass) + rows
+        kind, of = np.nonzero(paths.at_grid[those, -1] >= nats)
+        return of, those[kind, of]
 
-    def _of_ratios(self, nats: float) -> float:
+    def _of_ratios(self, nats: Floats, rows: Rows) -> Floats:
         """Return the least quantile of T under the laws that are tried at this D_θ."""
-        if nats > self.farthest:
-            return -math.inf
-        laws = self.mass[None] if nats <= 0 else self._paths.at(nats)
-        weight, (noise, likely) = self._weight_outside(nats), _noise_nodes(self.noise)
-        added = _Terms(weight * noise[None], likely[None], times=self.cells_outside)
-        tried: list[tuple[float, float, _Terms]] = []
-        for some in in_blocks(laws, laws.shape[1] * _RECORD_NODES * len(noise)):
-            inside = self._inside(self.records * some)
-            outside = self.records * (1 - some.sum(axis=1))
-            values, weights = _record_nodes(np.maximum(outside, 0.0)[:, None])
-            moved = _Terms(weight * values, weights)
-            mean = inside.mean.sum(axis=1) + moved.mean.sum(axis=1)
-            above = self._of_counts + weight * self.outside - mean
-            deviation = np.sqrt(inside.variance + moved.variance + added.variance)
-            for i in np.argsort(above / deviation, kind="stable")[:_LIKELIEST]:
-                parts = (_Terms(one.values[i], one.weights[i]) for one in (inside, moved))
-                tried.append(
-                    (float(above[i]), float(deviation[i]), _Terms.of_one_sum(*parts, added))
-                )
-        tried = sorted(tried, key=lambda one: one[0] / one[1])[:_LIKELIEST]
-        # Laws that are the same, as paths may be, are tried once.
-        different = {one[:2]: one for one in tried}.values()
-        by_noise = max(weight, self._most_by_noise)
-        return min(self._quantile(*one, by_noise) for one in different)
+        still = np.flatnonzero(nats <= 0)
+        against = np.where(nats <= 0, math.inf, nats)
+        of, paths = self._reached(self._paths, against, rows)
+        laws = np.concatenate([self._paths.at(paths, nats[of]), self.mass[rows[still]]])
+        of = np.concatenate([of, still])
+        row, weight = rows[of], self._weight_outside(nats, rows)[of]
+        blocks = laws.shape[1] * _RECORD_NODES * len(_noise_nodes(self.noise)[0])
+        above, deviation = np.empty(len(of)), np.empty(len(of))
+        for some in in_blocks(np.arange(len(of)), blocks):
+            terms = self._terms(laws[some], row[some], weight[some])
+            counted = self._of_counts[row[some]] + weight[some] * self.outside[row[some]]
+            above[some] = counted - sum(one.mean for one in terms[:2])
+            deviation[some] = np.sqrt(sum(one.variance for one in terms))
+        # The likeliest laws of each row; laws that are the same, as paths may be, are tried once.
+        order = np.lexsort((above / deviation, of))
+        rank = np.arange(len(order)) - np.searchsorted(of[order], of[order])
+        same = np.diff(np.stack([above, deviation, of])[:, order], prepend=math.nan) == 0
+        likeliest = order[(rank < _LIKELIEST) & ~same.all(axis=0)]
+        found = np.full(len(nats), -math.inf)
+        found[of] = math.inf
+        for some in in_blocks(likeliest, blocks):
+            terms = self._terms(laws[some], row[some], weight[some])
+            by_noise = np.maximum(weight[some], self._most_by_noise[row[some]])
+            tails = _tails(above[some], terms, _STEEPEST * self._rate / by_noise)
+            np.minimum.at(found, of[some], tails)
+        return found
 
-    def _inside(self, means: Floats) -> _Terms:
-        """Return the terms of the cells inside the reference whose counts have these means."""
-        # Shapes: means [laws, cells].
-        values, weights = _record_nodes(means)
+    def _terms(self, laws: Floats, rows: Rows, weight: Floats) -> tuple[_Terms, _Terms, _Terms]:
+        """Return the terms of T under laws: cells inside, records outside, and their noise."""
+        # Shapes: laws [laws, cells], rows and weight [laws].
+        records, cells = self.records[rows], laws.shape[1]
+        values, weights = _record_nodes(records[:, None] * laws)
         noise, likely = _noise_nodes(self.noise)
         joint = weights[..., None] * likely
         # What is too rare to matter would rule the moments: a reading falls like a logarithm.
-        joint *= joint >= _RARE / len(self.mass)
-        shape = (*means.shape, -1)
-        return _Terms(self._read((values[..., None] + noise).reshape(shape)), joint.reshape(shape))
-
-    def _quantile(self, above: float, deviation: float, terms: _Terms, by_noise: float) -> float:
-        """Return the quantile of a sum of terms that is so much above its mean (saddlepoint).
-
-        A record's worth of noise moves the sum by `by_noise` at most.
-        """
-        if above <= _USUAL * deviation:
-            return above / deviation
-        steepest = _STEEPEST * self._rate / by_noise
-        slope, found, most = min(above / deviation**2, steepest), False, _CLOSE
-        for _ in range(_TRIES):
-            moment, mean, curve = terms.cumulants(slope).tolist()
-            most = max(most, 2 * (slope * above - moment))
-            curve = max(curve, _CLOSE * deviation**2)
-            step = (above - mean) / curve
-            found = abs(step) < _CLOSE * slope
-            if found or (slope == steepest and step > 0):
-                break
-            slope = min(max(slope + step, slope / 3), 1.5 * slope, steepest)
-        gained = math.sqrt(most)
-        if not found:  # Chernoff's bound holds at every slope
-            return gained
-        # The tail of Lugannani and Rice (1980), in the form of Barndorff-Nielsen.
-        return gained + math.log(slope * math.sqrt(curve) / gained) / gained
+        joint *= joint >= _RARE / cells
+        shape = (*laws.shape, _RECORD_NODES * len(noise))
+        read = self._read((values[..., None] + noise).reshape(shape), rows)
+        moved, chance = _record_nodes(np.maximum(records * (1 - laws.sum(axis=1)), 0.0)[:, None])
+        weight, times = weight[:, None, None], self.cells_outside[rows][:, None]
+        return (
+            _Terms(read, joint.reshape(shape)),
+            _Terms(weight * moved, chance),
+            _Terms(weight * noise, likely, times),
+        )
 
     @cached_property
     def _rate(self) -> float:
@@ -418,79 +463,134 @@ class _GivenRecords:
         return -math.log(self.noise.tail_ratio / 2.0**RATIO_BITS)
 
     @cached_property
-    def _most_by_noise(self) -> float:
+    def _most_by_noise(self) -> Floats:
         """What a record's worth of noise adds to T in a cell, at most, but for very rare noise."""
         reach = -math.log(_RARE) / self._rate
-        mixed = (1 - THETA) * (1 + reach / (self.records * self.mass)) + THETA
-        return (1 - THETA) * float((1 - 1 / mixed).max())
+        mixed = (1 - THETA) * (1 + reach / self._expected) + THETA
+        return np.asarray((1 - THETA) * (1 - 1 / mixed).max(axis=1))
 
     @cached_property
-    def _of_counts(self) -> float:
-        return float(self._read(self.counts[:, None]).sum())
+    def _of_counts(self) -> Floats:
+        read = self._read(self.counts[..., None], np.arange(len(self.counts)))
+        return np.asarray(read.sum(axis=(1, 2)))
 
-    def _weight_outside(self, nats: float) -> float:
+    def _weight_outside(self, nats: Floats, rows: Rows) -> Floats:
         """Return the weight of a record outside: less than D_θ's where its noise would drown T."""
-        chance = len(self.mass) / 2 + 2 * self.records * nats  # about the variance of the rest of T
-        return (1 - THETA) * chance / (chance + self.cells_outside * self.noise.variance)
+        # About the variance of the rest of T
+        chance = self.mass.shape[1] / 2 + 2 * self.records[rows] * nats
+        by_noise = self.cells_outside[rows] * self.noise.variance
+        return np.asarray((1 - THETA) * chance / (chance + by_noise))
+
+    @cached_property
+    def _expected(self) -> Floats:
+        """N Π, shape [R, cells]."""
+        return self.records[:, None] * self.mass
 
     @cached_property
     def _chance(self) -> Floats:
-        """Variance of a cell's ratio by sampling and noise where nothing drifted, shape [cells]."""
-        expected = self.records * self.mass
-        return np.asarray((1 + self.noise.variance / expected) / expected)
+        """Variance of a cell's ratio by sampling and noise where nothing drifted, [R, cells]."""
+        return np.asarray((1 + self.noise.variance / self._expected) / self._expected)
 
     @cached_property
     def _floor(self) -> Floats:
-        """Ratio below which a reading falls no further, by what chance hides, shape [cells]."""
-        errors = np.sqrt(self.noise.variance + 1) / (self.records * self.mass)
+        """Ratio below which a reading falls no further, by what chance hides, [R, cells]."""
+        errors = math.sqrt(self.noise.variance + 1) / self._expected
         return np.asarray(np.minimum(_FLOOR_ERRORS * errors, _HIGHEST_FLOOR))
 
     @cached_property
     def _line(self) -> tuple[Floats, Floats, Floats]:
         """Slope and intercept in the count of what T takes the logarithm of, and its floor."""
-        expected = (self.records * self.mass)[:, None]
-        kept = 1 / (1 + self._chance[:, None] / _SHRUNK)
-        floor = (1 - THETA) * self._floor[:, None] + THETA
-        return (1 - THETA) * kept / expected, (1 - THETA) * (1 - kept) + THETA, floor
+        kept = 1 / (1 + self._chance / _SHRUNK)
+        floor = (1 - THETA) * self._floor + THETA
+        return (1 - THETA) * kept / self._expected, (1 - THETA) * (1 - kept) + THETA, floor
 
-    def _read(self, counts: Floats) -> Floats:
-        """Return each cell's term of T at counts of shape [..., cells, values]."""
-        slope, intercept, floor = self._line
+    def _read(self, counts: Floats, rows: Rows) -> Floats:
+        """Return each cell's term of T at counts of some rows, shape [some, cells, values]."""
+        slope, intercept, floor = (x[rows][..., None] for x in self._line)
         mixed = slope * counts
         mixed += intercept
         np.maximum(mixed, floor, out=mixed)
         logarithm = np.log(mixed)
         mixed -= 1
         mixed -= logarithm
-        mixed *= (self.records * self.mass)[:, None]
+        mixed *= self._expected[rows][..., None]
         return mixed
 
     @cached_property
     def _ordered(self) -> _Paths:
         along = math.sqrt(3) * (2 * self.place - 1)
         across = math.sqrt(5) * (6 * self.place**2 - 6 * self.place + 1)
-        towards = np.stack([along, -along, across, -across])
-        return _Paths(self.mass, towards, np.zeros(len(towards)), 0)
+        towards = np.concatenate([along, -along, across, -across])
+        return _Paths(np.tile(self.mass, (4, 1)), towards, np.zeros(len(towards)), 0)
 
     @cached_property
     def _paths(self) -> _Paths:
-        mass, cells = self.mass, len(self.mass)
-        moved = self.counts / (self.records * mass) - 1
+        """Paths of `_KINDS` kinds, all rows' of one kind after those of the other."""
+        mass, (rows, cells) = self.mass, self.mass.shape
+        moved = self.counts / self._expected - 1
         kept = np.maximum(moved / (1 + self._chance / _SHRUNK), -1.0)
-        outside = min(max(self.outside / self.records, 0.0), 1.0)
+        outside = np.minimum(np.maximum(self.outside / self.records, 0.0), 1.0)
         far = np.abs(moved) > _FAR * np.sqrt(self._chance)
-        order = np.argsort(mass, kind="stable")
-        light, even = np.zeros(cells), np.zeros(cells)
-        light[order[np.cumsum(mass[order]) <= 0.5]] = 1.0
-        even[order] = np.arange(cells) % 2
+        order = np.argsort(mass, axis=1, kind="stable")
+        light, even = np.zeros_like(mass), np.zeros_like(mass)
+        cumulated = np.cumsum(np.take_along_axis(mass, order, axis=1), axis=1)
+        np.put_along_axis(light, order, np.where(cumulated <= 0.5, 1.0, 0.0), axis=1)
+        np.put_along_axis(even, order, np.tile(np.arange(cells) % 2.0, (rows, 1)), axis=1)
         straight = [
-            np.zeros(cells), kept, kept, np.where(far, np.maximum(moved, -1.0), 0.0),
+            np.zeros_like(mass), kept, kept, np.where(far, np.maximum(moved, -1.0), 0.0),
             light, 1 - light, even, 1 - even,
         ]  # fmt: skip
-        towards = np.array([*straight, kept, np.where(far, kept, 0.0)])
-        leaves = np.zeros(len(towards))
-        leaves[:2] = 1.0, outside
-        return _Paths(mass, towards - (towards @ mass)[:, None], leaves, len(straight))
+        towards = np.stack([*straight, kept, np.where(far, kept, 0.0)])
+        towards -= (towards * mass).sum(axis=2, keepdims=True)
+        leaves = np.zeros((len(towards), rows))
+        leaves[0], leaves[1] = 1.0, outside
+        return _Paths(
+            np.tile(mass, (len(towards), 1)),
+            towards.reshape(-1, cells),
+            leaves.ravel(),
+            len(straight) * rows,
+        )
+
+
+def _records(counts: NoisyCounts, error: float) -> Floats:
+    """Return the numbers of records that are tried: the known one, or what it is but for errors."""
+    if counts.total_is_known:
+        return np.array([counts.records])
+    fewest, most, _ = records_between(counts, 2 * error)
+    return np.array([fewest, counts.records, most])
+
+
+def _tails(above: Floats, terms: Sequence[_Terms], steepest: Floats) -> Floats:
+    """Return the quantiles of sums that are so much above their means (saddlepoint).
+
+    Of all terms together, at slopes of `steepest` at most; shape [sums].
+    """
+    variance = np.asarray(sum(one.variance for one in terms))
+    deviation = np.sqrt(variance)
+    gained = above / deviation  # of a normal law
+    each = np.flatnonzero(above > _USUAL * deviation)
+    slope = np.minimum(gained / deviation, steepest)
+    most = np.full(len(above), _CLOSE)
+    for _ in range(_TRIES):
+        if not len(each):
+            break
+        at, over = slope[each], above[each]
+        moment, mean, curve = sum(one.cumulants(at, each) for one in terms)
+        most[each] = np.maximum(most[each], 2 * (at * over - moment))
+        curve = np.maximum(curve, _CLOSE * variance[each])
+        step = (over - mean) / curve
+        found = np.abs(step) < _CLOSE * at
+        # Chernoff's bound holds at every slope
+        root = np.sqrt(most[each])
+        gained[each] = root
+        # The tail of Lugannani and Rice (1980), in the form of Barndorff-Nielsen.
+        gained[each[found]] += (np.log(at * np.sqrt(curve) / root) / root)[found]
+        still = ~found & ~((at == steepest[each]) & (step > 0))
+        at, step, each = at[still], step[still], each[still]
+        slope[each] = np.minimum(
+            np.minimum(np.maximum(at + step, at / 3), 1.5 * at), steepest[each]
+        )
+    return np.asarray(gained)
 
 
 def _record_nodes(means: Floats) -> tuple[Floats, Floats]:

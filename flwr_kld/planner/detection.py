@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache, partial
 
 import numpy as np
@@ -13,7 +13,7 @@ from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.common.search import root
 from flwr_kld.infer.decision import ERRORS
-from flwr_kld.infer.divergence_test import DivergenceTest, divergence_test
+from flwr_kld.infer.divergence_test import DivergenceTests, divergence_tests
 from flwr_kld.infer.drift import Drift, Law
 from flwr_kld.infer.estimators.design_effect import DesignEffects
 from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
@@ -61,21 +61,21 @@ def _threshold_of(setting: Setting) -> float:
     return setting.threshold
 
 
-def by_counts(setting: Setting, counts: NoisyCounts) -> DivergenceTest:
-    """Read a cohort's counts as a check of a setting does that is about its own clients."""
+def by_counts(setting: Setting, cohorts: Sequence[NoisyCounts]) -> DivergenceTests:
+    """Read counts of cohorts as a check of a setting does that is about its own clients."""
     error = min(_YEARLY, 1 - setting.level)
-    return divergence_test(counts, error=error)
+    return divergence_tests(cohorts, error=error)
 
 
 def _power_by_counts(setting: Setting, counts: Iterable[NoisyCounts]) -> float:
     """Probability that the bound exceeds the threshold, by cohorts that were drawn."""
     # How clients differ is no chance here. The statistic is nearly normal where it is small.
-    found = [by_counts(setting, one) for one in counts]
-    quantile = np.array([one.quantile(_threshold_of(setting)) for one in found])
+    found = by_counts(setting, list(counts))
+    quantile = found.quantiles(_threshold_of(setting))
     usual = float(np.median(quantile))
     below = np.minimum(quantile - usual, 0)
     spread = max(math.sqrt(2 * float(np.mean(below**2))), _SPREAD)
-    return float(ndtr((usual - found[0].needed(setting.level)) / spread))
+    return float(ndtr((usual - found.needed(setting.level)[0]) / spread))
 
 
 def smallest_drift(setting: Setting, plan: QueryPlan, drift: Drift) -> float | None:

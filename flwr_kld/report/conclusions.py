@@ -23,7 +23,7 @@ from flwr_kld.ledger.entry import Remembered
 from flwr_kld.reference import Reference
 from flwr_kld.report.cohort_release import CohortRelease
 from flwr_kld.report.column import ColumnReport, Reading
-from flwr_kld.report.decider import Decider
+from flwr_kld.report.decider import Bounds, Decider, bounds_of
 from flwr_kld.report.parts import column_report, read
 from flwr_kld.table.table import Table
 
@@ -34,6 +34,16 @@ _FEW = 100
 """Drawn clients, among whom there may well be none of a few that are unlike the rest."""
 
 logger = logging.getLogger("flwr_kld")
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What the counts of one column say, before anything is decided."""
+
+    effects: DesignEffects
+    divergences: Divergences | None  # None of counts that nobody can have
+    reading: Reading
+    contradiction: str | None  # What cannot be in them
 
 
 @dataclass
@@ -91,14 +101,23 @@ class Conclusions:
     ) -> tuple[dict[str, ColumnReport], tuple[Remembered, ...]]:
         """Return what a check says of each column, unless numbers contradict, and what it keeps."""
         why, columns = measured.contradiction(), measured.columns
-        found = {name: self._column(name, one, budget, why) for name, one in columns.items()}
+        read = {name: self._read(one, why) for name, one in columns.items()}
+        decided = [name for name, one in read.items() if one.contradiction is None]
+        decided = [name for name in decided if name in self._deciders]
+        bounds = bounds_of(
+            [self._deciders[name] for name in decided],
+            [columns[name].published for name in decided],
+        )
+        by_name = dict(zip(decided, bounds, strict=True))
+        found = {
+            name: self._column(name, one, read[name], by_name.get(name), budget)
+            for name, one in columns.items()
+        }
         states = tuple(state for _, kept in found.values() for state in kept)
         return {name: column for name, (column, _) in found.items()}, states
 
-    def _column(
-        self, name: str, measured: CohortRelease, budget: str, contradiction: str | None
-    ) -> tuple[ColumnReport, tuple[Remembered, ...]]:
-        """Return what a check says of one column, and what it keeps."""
+    def _read(self, measured: CohortRelease, contradiction: str | None) -> _Read:
+        """Return what the counts of a column say, whatever is decided."""
         effects = measured.effects
         found = self._divergences(measured.published, effects)
         reading = self._reading(measured, found, effects)
@@ -108,17 +127,23 @@ class Conclusions:
         if contradiction is not None:
             note = f"the published numbers contradict each other: {contradiction}"
             reading = replace(reading, note=note)
-        verdict, states = self._decided(name, measured, found, reading, contradiction, budget)
+        return _Read(effects, found, reading, contradiction)
+
+    def _column(
+        self, name: str, measured: CohortRelease, read: _Read, found: Bounds | None, budget: str
+    ) -> tuple[ColumnReport, tuple[Remembered, ...]]:
+        """Return what a check says of one column, and what it keeps."""
+        verdict, states = self._decided(name, measured, read, found, budget)
         table = self.reference.domain
         units, descriptions = (
             (table.units, table.descriptions) if isinstance(table, Table) else ({}, {})
         )
         report = column_report(
             measured.published,
-            replace(reading, drawn_from=measured.drawn_from, counted=measured.whose),
+            replace(read.reading, drawn_from=measured.drawn_from, counted=measured.whose),
             verdict,
             columns=len(self.reference.columns),
-            effects=effects,
+            effects=read.effects,
             draws="client" if measured.asked.drawn else "record",
             unit=units.get(name, ""),
             description=descriptions.get(name, ""),
@@ -149,18 +174,18 @@ class Conclusions:
         self,
         name: str,
         measured: CohortRelease,
-        found: Divergences | None,
-        reading: Reading,
-        contradiction: str | None,
+        read: _Read,
+        found: Bounds | None,
         budget: str,
     ) -> tuple[Verdict | None, tuple[Remembered, ...]]:
         """Return the verdict, held against the estimates, and the evidence after it."""
         if (decider := self._deciders.get(name)) is None:
             return None, ()
-        if contradiction is not None:
-            return contradicted(decider.threshold, decider.alarm, contradiction), ()
-        population = None if found is None else found.population
-        verdict, states = decider.decide(measured, population, reading.outside, budget)
+        if read.contradiction is not None or found is None:
+            return contradicted(decider.threshold, decider.alarm, read.contradiction or ""), ()
+        reading, divergences = read.reading, read.divergences
+        population = None if divergences is None else divergences.population
+        verdict, states = decider.decide(measured, found, population, reading.outside, budget)
         shown = reading.of_population
         held = held_against_estimates(
             verdict,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
 import scipy
 
 from flwr_kld.ask.noisy import NoisyCounts
@@ -16,7 +18,7 @@ from flwr_kld.infer.alarm import Alarm
 from flwr_kld.infer.allowance import SHARE, Allowance, allowance, rows_needed
 from flwr_kld.infer.cell_fractions import as_law, noisy_fractions
 from flwr_kld.infer.decision import Divergence, Outside, Population, decide
-from flwr_kld.infer.divergence_test import divergence_test
+from flwr_kld.infer.divergence_test import divergence_tests, log_evidence
 from flwr_kld.infer.e_detector import EDetector
 from flwr_kld.infer.estimators.result import Estimate
 from flwr_kld.infer.estimators.score import THETA, Floats, score_ceiling
@@ -51,6 +53,24 @@ _SIMILAR = 0.1
 """Part by which cohorts may differ in size without another forecast."""
 _EVIDENCE = 1
 """Version of what is remembered. Another begins evidence anew: what was gathered does not count."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the test of D_θ says of one column."""
+
+    p_value: float  # Of at most what its decider tests
+    at_least: float  # The largest D_θ that is excluded, in nats
+
+
+def bounds_of(deciders: Sequence[Decider], columns: Sequence[NoisyCounts]) -> list[Bounds]:
+    """Test D_θ of columns of one check, which are as sure as each other, all at once."""
+    if not deciders:
+        return []
+    tests = divergence_tests(columns, error=deciders[0].level)
+    thresholds = np.array([decider.tested[0] for decider in deciders])
+    bounds = tests.at_least(np.array([decider.levels[1] for decider in deciders]))
+    return list(map(Bounds, tests.p_values(thresholds).tolist(), bounds.tolist()))
 
 
 @dataclass
@@ -128,30 +148,29 @@ class Decider:
     def decide(
         self,
         measured: CohortRelease,
+        found: Bounds,
         population: Estimate | None,
         outside: OutsideFraction | None,
         budget: str,
     ) -> tuple[Verdict, tuple[Remembered, ...]]:
         """Return the verdict of one check, and the evidence after it, for the ledger.
 
-        `population` and `outside` are estimated from the same counts.
+        `population` and `outside` are estimated from the same counts, by which `found` tests.
         """
-        counts, alarm, (threshold, tolerated) = measured.published, self.alarm, self.tested
-        confidence, each = self._levels
-        found = divergence_test(counts, error=self.level)
+        counts, alarm, tolerated = measured.published, self.alarm, self.tested[1]
         limits, p_value = outside_by_counts(counts, tolerated, level=alarm.level)
         if self._detector is not None:
-            self._detector = self._detector.update(found.log_evidence(threshold))
+            self._detector = self._detector.update(log_evidence(found.p_value))
         law = as_law(noisy_fractions(counts), counts.plan.mass)
         populations = self.shown(measured, population, outside, law)
-        upper = upper_limit(counts, level=confidence)
+        upper = upper_limit(counts, level=self.levels[0])
         error = 1 - alarm.level
         hidden, most = self._hidden(error), score_ceiling(THETA)
         divergence = Divergence(
             self.threshold,
-            self._hidden(error / self.columns).below(found.at_least(each)),
+            self._hidden(error / self.columns).below(found.at_least),
             replace(upper, value=min(hidden.at_most(upper.value), most), level=alarm.level),
-            found.p_value(threshold),
+            found.p_value,
             populations[0],
         )
         verdict = decide(
@@ -254,7 +273,7 @@ class Decider:
         return -math.log1p(-min(share, 1 - 1e-12)) > self.threshold + self.alarm.resolution
 
     @property
-    def _levels(self) -> tuple[float, float]:
+    def levels(self) -> tuple[float, float]:
         """Confidence of the upper limit, and of one of a table's lower bounds."""
         error = (1 - SHARE if self.sampled else 1) * (1 - self.alarm.level)
         return 1 - error, 1 - error / self.columns

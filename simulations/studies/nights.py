@@ -46,7 +46,7 @@ from flwr_kld.kernel.release import Release
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
 from flwr_kld.report.cohort_release import CohortRelease
-from flwr_kld.report.decider import Decider
+from flwr_kld.report.decider import Decider, bounds_of
 from flwr_kld.simulations.flights import Flights
 from flwr_kld.simulations.studies.resumable import Arrays, Configuration, seed_of
 from flwr_kld.simulations.studies.runner import (
@@ -260,7 +260,8 @@ class Year:
             if not self.suspect(night, shown, records):
                 continue
             measured = self.measured(night, shown, records)
-            verdict, _ = decider.decide(measured, None, None, "nights")
+            (found,) = bounds_of([decider], [measured.published])
+            verdict, _ = decider.decide(measured, found, None, None, "nights")
             if verdict.outcome is Outcome.DRIFT:
                 return int(night)
         return -1
@@ -332,7 +333,8 @@ def flown(task: Configuration) -> Arrays:
     for night in lasting:
         shown = noise[night - shift] + _in_cells(counts[night], year.plan)
         measured = year.measured(int(night - shift), shown, int(counts[night].sum()))
-        verdict, _ = decider.decide(measured, None, None, "flights")
+        (found,) = bounds_of([decider], [measured.published])
+        verdict, _ = decider.decide(measured, found, None, None, "flights")
         if verdict.outcome is Outcome.DRIFT:
             return {"after": np.array([night + 1 - MAY])}
     return {"after": np.array([-1])}

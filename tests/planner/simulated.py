@@ -66,9 +66,9 @@ def surprises(case: Case, divergence, runs, seed=0):
     federation, rng = case.federation(divergence), generator(case.name, seed)
     setting, found = case.setting, []
     for _ in range(runs):
-        read = by_counts(setting, case.draw(federation, rng))
-        surplus = read.quantile(setting.threshold) - read.needed(setting.level)
-        found.append(surplus + float(ndtri(setting.level)))
+        read = by_counts(setting, [case.draw(federation, rng)])
+        surplus = read.quantiles(setting.threshold) - read.needed(setting.level)
+        found.append(float(surplus[0]) + float(ndtri(setting.level)))
     return np.array(found)
 
 

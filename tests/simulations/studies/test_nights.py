@@ -11,6 +11,7 @@ from session_nights import a_night
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.law import SeededBits, sample, to_counts
 from flwr_kld.report import Outcome
+from flwr_kld.report.decider import bounds_of
 from flwr_kld.simulations.studies import nights
 from flwr_kld.simulations.studies.nights import Year
 from flwr_kld.trust.standing import Standing
@@ -62,7 +63,9 @@ def test_nights_that_are_not_read_are_no_alarms(scheme):
         if not year.suspect(200, shown, nights.ROWS):
             unread += 1
             measured = year.measured(200, shown, nights.ROWS)
-            said, _ = year.decider().decide(measured, None, None, "nights")
+            decider = year.decider()
+            (found,) = bounds_of([decider], [measured.published])
+            said, _ = decider.decide(measured, found, None, None, "nights")
             assert said.outcome is not Outcome.DRIFT
     assert unread > 0
 
