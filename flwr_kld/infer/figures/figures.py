@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from flwr_kld.ask.noisy import NoisyCounts
@@ -31,6 +30,7 @@ from flwr_kld.infer.fraction_interval import LEVEL, Floats
 from flwr_kld.table.binned import Binned
 
 _STEPS = np.linspace(0, 1, 9)
+_TINY = np.finfo(float).tiny  # Not tuned: keeps logarithms finite
 _LARGEST = np.array([math.inf, math.log(2), 1.0, 1.0])  # Not tuned: by definition
 """Of `distances`, all of which are at least 0."""
 
@@ -95,15 +95,24 @@ def _read(
     law, pi = as_law(seen, noisy.plan.mass), noisy.plan.mass
     own = distances(law[None], pi)[:, 0]
     on_the_way = pi + _STEPS[:, None] * (law - pi)
-    around = np.stack([
-        np.sort(distances(laws_around(noisy, one, effects), pi), axis=1)
-        for one in on_the_way
-    ])  # fmt: skip
+
+    def look(at: Floats) -> tuple[Floats, Floats]:
+        """Return how far off a law may look, and how far it does on average, [distances]."""
+        around = np.sort(distances(laws_around(noisy, at, effects), pi), axis=1)
+        return around[:, -1 - cut], around.mean(axis=1)
+
     # From below, the nearest law on the way from Π to them that may look as far off as they do;
     # from above, as far as other cohorts of theirs look, less what chance adds.
-    enough = (around[:, :, -1 - cut] >= own).argmax(axis=0)
+    farthest, usual = look(law)
+    enough = np.where(farthest >= own, len(_STEPS) - 1, 0)
+    missing = np.ones(len(own), dtype=np.bool_)
+    for step, at in enumerate(on_the_way[:-1]):
+        found = missing & (look(at)[0] >= own)
+        enough[found], missing = step, missing & ~found
+        if not missing.any():
+            break
     least = distances(on_the_way, pi)[np.arange(len(own)), np.maximum(enough - 1, 0)]
-    most = around[-1, :, -1 - cut] + 2 * (own - around[-1].mean(axis=1))
+    most = farthest + 2 * (own - usual)
     low, high = np.minimum(drawn[:, cut], least), np.maximum(drawn[:, -1 - cut], most)
     high = np.minimum(high, largest)
     return (Figure(*of_one) for of_one in np.array([mean, deviation, low, high]).T.tolist())
@@ -111,16 +120,19 @@ def _read(
 
 def distances(laws: Floats, reference: Floats) -> Floats:
     """PSI, Jensen-Shannon, total variation, Hellinger of each law, shape [4, laws]."""
+    log_p, log_pi = (np.log(np.maximum(x, _TINY)) for x in (laws, reference))
     p, pi = np.maximum(laws, NEGLIGIBLE), np.maximum(reference, NEGLIGIBLE)
-    psi = ((p - pi) * np.log(p / pi)).sum(axis=1)
+    apart = np.maximum(log_p, math.log(NEGLIGIBLE)) - np.maximum(log_pi, math.log(NEGLIGIBLE))
+    psi = np.einsum("lc,lc->l", p - pi, apart)
     middle = (laws + reference) / 2
-    jensen_shannon = (
-        scipy.special.rel_entr(laws, middle) + scipy.special.rel_entr(reference, middle)
-    ).sum(axis=1) / 2
+    log_middle = np.log(np.maximum(middle, _TINY))
+    jensen_shannon = np.einsum("lc,lc->l", laws, log_p - log_middle)
+    jensen_shannon += (log_pi - log_middle) @ reference
     (total_variation,) = _total_variations(laws, reference)
     # 1 - Σ sqrt(P Π), without its rounding errors near 0
-    squared = ((np.sqrt(laws) - np.sqrt(reference)) ** 2).sum(axis=1) / 2
-    found = np.array([psi, jensen_shannon, total_variation, np.sqrt(squared)])
+    roots = np.sqrt(laws) - np.sqrt(reference)
+    squared = np.einsum("lc,lc->l", roots, roots) / 2
+    found = np.array([psi, jensen_shannon / 2, total_variation, np.sqrt(squared)])
     return np.asarray(found.clip(0, _LARGEST[:, None]))  # but for rounding they are
 
 
@@ -133,7 +145,7 @@ def _shares(noisy: NoisyCounts, seen: Floats, effects: DesignEffects) -> Iterato
     expected = (symbols @ noisy.plan.reference.probabilities).tolist()
     found = fractions(noisy, seen, names, symbols, effects)
     for of_clients, of_reference in zip(found, expected, strict=True):
-        yield ShareFigure(**asdict(of_clients), reference=of_reference)
+        yield ShareFigure(**vars(of_clients), reference=of_reference)
 
 
 def _kinds(plan: QueryPlan) -> tuple[list[str], NDArray[np.bool_]]:

@@ -6,7 +6,7 @@ Both laws are read as `numbers` says: distribution functions that are linear bet
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -61,9 +61,7 @@ def ordered_figures(
         clients.mean,
         reference.mean_of(reference.values),
         tuple(
-            QuantileFigure(
-                **asdict(q), reference=r, reference_beyond=side(q.level, reference.below)
-            )
+            QuantileFigure(**vars(q), reference=r, reference_beyond=side(q.level, reference.below))
             for q, r in beside
         ),
     )
