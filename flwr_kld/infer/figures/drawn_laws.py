@@ -93,26 +93,33 @@ def drawn_laws(noisy: NoisyCounts, seen: Floats, *, design_effect: float) -> Flo
     return _on_simplex(pi + shift.take(place) + np.sqrt(spread) * normal, spread, pi)
 
 
-def laws_around(noisy: NoisyCounts, law: Floats, effects: DesignEffects) -> Floats:
-    """Draw what other cohorts' noisy counts may show of a law over the cells, shape [cells].
+def laws_around(noisy: NoisyCounts, laws: Floats, effects: DesignEffects) -> Floats:
+    """Draw what other cohorts' noisy counts may show of laws over the cells.
 
     Clients may be of few kinds: then all that they differ in is larger or smaller at once. And they
     may differ in the rarest cells alone, which figures weigh most.
     """
-    pi, total = noisy.plan.mass, noisy.records
-    draws = min(max(_NUMBERS // noisy.plan.cells, _FEWEST), _DRAWS)
-    _, normal = _random_numbers(draws, noisy.plan.cells)
+    # Shapes: laws [laws, cells]; what is returned [laws, draws, cells].
+    pi, total, cells = noisy.plan.mass, noisy.records, noisy.plan.cells
+    draws = min(max(_NUMBERS // cells, _FEWEST), _DRAWS)
+    _, normal = _random_numbers(draws, cells)
     noise = fraction_noise(noisy) + _LEAST_VARIANCE
-    effect = np.maximum(effects.of_rarest(law), effects.average)
-    # 0 if nothing was sampled
-    alike = np.where(effect < 1, effect, 1 + (effect - 1) * _at_once(draws)[:, None])
+    rarest = np.stack([effects.of_rarest(law) for law in laws])
+    effect = np.maximum(rarest, effects.average)[:, None]
+    # 0 if nothing was sampled; of independent records, all draws vary as much
+    alike = effect
+    if effect.max() > 1:
+        alike = np.where(effect < 1, effect, 1 + (effect - 1) * _at_once(draws)[:, None])
+    law = laws[:, None]
     sampled = law / total * alike
     error = np.sqrt(sampled + noise) * normal
     # What sampling adds to one cell it takes from all others by their size, noise from all alike.
-    part = sampled.sum(axis=1, keepdims=True)
-    part /= part + noise * len(law)
-    excess = error.sum(axis=1, keepdims=True)
-    return as_law(law + error - excess * (part * law + (1 - part) / len(law)), pi)
+    part = sampled.sum(axis=-1, keepdims=True)
+    part /= part + noise * cells
+    excess = error.sum(axis=-1, keepdims=True)
+    error -= excess * (part * law + (1 - part) / cells)
+    error += law
+    return as_law(error, pi)
 
 
 def _on_simplex(law: Floats, variance: Floats, pi: Floats) -> Floats:

@@ -22,6 +22,7 @@ from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.infer.allowance import share_apart
 from flwr_kld.infer.cell_fractions import as_law, noisy_fractions
 from flwr_kld.infer.estimators.design_effect import INDEPENDENT, DesignEffects
+from flwr_kld.infer.estimators.score import in_blocks
 from flwr_kld.infer.figures.drawn_laws import NEGLIGIBLE, drawn_laws, laws_around
 from flwr_kld.infer.figures.fractions import Fraction, fractions
 from flwr_kld.infer.figures.numbers import Figure
@@ -96,48 +97,48 @@ def _read(
     own = distances(law[None], pi)[:, 0]
     on_the_way = pi + _STEPS[:, None] * (law - pi)
 
-    def look(at: Floats) -> tuple[Floats, Floats]:
-        """Return how far off a law may look, and how far it does on average, [distances]."""
-        around = np.sort(distances(laws_around(noisy, at, effects), pi), axis=1)
-        return around[:, -1 - cut], around.mean(axis=1)
-
     # From below, the nearest law on the way from Π to them that may look as far off as they do;
-    # from above, as far as other cohorts of theirs look, less what chance adds.
-    farthest, usual = look(law)
-    enough = np.where(farthest >= own, len(_STEPS) - 1, 0)
-    missing = np.ones(len(own), dtype=np.bool_)
-    for step, at in enumerate(on_the_way[:-1]):
-        found = missing & (look(at)[0] >= own)
-        enough[found], missing = step, missing & ~found
-        if not missing.any():
+    # from above, as far as other cohorts of theirs look, less what chance adds. Laws farther on
+    # the way than that are not drawn around.
+    farthest, usual = np.full((len(own), len(_STEPS)), -math.inf), np.empty_like(own)
+    last, middle = len(_STEPS) - 1, np.arange(1, len(_STEPS) - 1)
+    for some in (np.array([last, 0]), *in_blocks(middle, laws.size)):
+        if last not in some and (farthest[:, : some[0]] >= own[:, None]).any(axis=1).all():
             break
+        around = np.sort(distances(laws_around(noisy, on_the_way[some], effects), pi), axis=-1)
+        farthest[:, some] = around[..., -1 - cut]
+        if last in some:
+            usual = around[:, 0].mean(axis=-1)
+    enough = (farthest >= own[:, None]).argmax(axis=1)
     least = distances(on_the_way, pi)[np.arange(len(own)), np.maximum(enough - 1, 0)]
-    most = farthest + 2 * (own - usual)
+    most = farthest[:, last] + 2 * (own - usual)
     low, high = np.minimum(drawn[:, cut], least), np.maximum(drawn[:, -1 - cut], most)
     high = np.minimum(high, largest)
     return (Figure(*of_one) for of_one in np.array([mean, deviation, low, high]).T.tolist())
 
 
 def distances(laws: Floats, reference: Floats) -> Floats:
-    """PSI, Jensen-Shannon, total variation, Hellinger of each law, shape [4, laws]."""
+    """PSI, Jensen-Shannon, total variation, Hellinger of each law, shape [4, ...]."""
+    # Shapes: laws [..., cells].
     log_p, log_pi = (np.log(np.maximum(x, _TINY)) for x in (laws, reference))
     p, pi = np.maximum(laws, NEGLIGIBLE), np.maximum(reference, NEGLIGIBLE)
     apart = np.maximum(log_p, math.log(NEGLIGIBLE)) - np.maximum(log_pi, math.log(NEGLIGIBLE))
-    psi = np.einsum("lc,lc->l", p - pi, apart)
+    psi = np.einsum("...c,...c->...", p - pi, apart)
     middle = (laws + reference) / 2
     log_middle = np.log(np.maximum(middle, _TINY))
-    jensen_shannon = np.einsum("lc,lc->l", laws, log_p - log_middle)
+    jensen_shannon = np.einsum("...c,...c->...", laws, log_p - log_middle)
     jensen_shannon += (log_pi - log_middle) @ reference
     (total_variation,) = _total_variations(laws, reference)
     # 1 - Σ sqrt(P Π), without its rounding errors near 0
     roots = np.sqrt(laws) - np.sqrt(reference)
-    squared = np.einsum("lc,lc->l", roots, roots) / 2
-    found = np.array([psi, jensen_shannon / 2, total_variation, np.sqrt(squared)])
-    return np.asarray(found.clip(0, _LARGEST[:, None]))  # but for rounding they are
+    squared = np.einsum("...c,...c->...", roots, roots) / 2
+    found = [psi, jensen_shannon / 2, total_variation, np.sqrt(squared)]
+    # But for rounding they are in their range
+    return np.array([one.clip(0, most) for one, most in zip(found, _LARGEST, strict=True)])
 
 
 def _total_variations(laws: Floats, reference: Floats) -> Floats:
-    return np.asarray(np.abs(laws - reference).sum(axis=1)[None] / 2)
+    return np.asarray(np.abs(laws - reference).sum(axis=-1)[None] / 2)
 
 
 def _shares(noisy: NoisyCounts, seen: Floats, effects: DesignEffects) -> Iterator[ShareFigure]:
