@@ -301,16 +301,20 @@ class _EqualColumns:
             outside.append((values[~inside].sum(), np.count_nonzero(~inside)))
             records.append(_records(one, error))
         tried = len(records[0])
-        rows = (np.repeat(np.array(x, dtype=np.float64), tried, axis=0) for x in (mass, counts))
-        held, cells = np.repeat(np.array(outside, dtype=np.float64), tried, axis=0).T
+
+        def in_rows(of_columns: Sequence[object]) -> Floats:
+            return np.repeat(np.array(of_columns, dtype=np.float64), tried, axis=0)
+
+        held, cells = in_rows(outside).T
         return cls(
-            tried,
-            *rows,
+            tried=tried,
+            mass=in_rows(mass),
+            counts=in_rows(counts),
             outside=held,
             cells_outside=cells,
             records=np.concatenate(records),
             noise=noise,
-            place=np.repeat(np.array(places), tried, axis=0),
+            place=in_rows(places),
         )
 
     def at_least(self, needed: Floats) -> Floats:
@@ -320,25 +324,23 @@ class _EqualColumns:
         def excess(of_nats: Floats, columns: Rows) -> Floats:  # nearly lines in the root of D_θ
             return np.maximum(self.quantiles(of_nats**2, columns) - needed[columns], -10.0)
 
-        found, columns = np.zeros(len(needed)), np.arange(len(needed))
-        at_zero = excess(np.zeros(len(needed)), columns)
-        columns = columns[at_zero > 0]
+        found, end, at_end = np.zeros((3, len(needed)))
+        at_zero = excess(found, np.arange(len(needed)))
+        columns = np.flatnonzero(at_zero > 0)
         for nats in (np.minimum(self.reading[:: self.tried], most), most):
-            end = np.sqrt(nats[columns])
-            at_end = excess(end, columns)
-            below = at_end < 0
-            some, end = columns[below], end[below]
-            found[some] = (
-                roots(
-                    lambda x, which, some=some: excess(x, some[which]),
-                    (np.zeros(len(some)), at_zero[some]),
-                    (end, at_end[below]),
-                    within=_WITHIN / end / 2,
-                )
-                ** 2
-            )
+            there = np.sqrt(nats[columns])
+            at_there = excess(there, columns)
+            below = at_there < 0
+            end[columns[below]], at_end[columns[below]] = there[below], at_there[below]
             columns = columns[~below]
         found[columns] = most[columns]
+        some = np.flatnonzero(at_end < 0)
+
+        def of_some(of_nats: Floats, which: Rows) -> Floats:
+            return excess(of_nats, some[which])
+
+        low, high = (found[some], at_zero[some]), (end[some], at_end[some])
+        found[some] = roots(of_some, low, high, within=_WITHIN / end[some] / 2) ** 2
         return found
 
     @property
@@ -575,7 +577,7 @@ def _tails(above: Floats, terms: Sequence[_Terms], steepest: Floats) -> Floats:
         if not len(each):
             break
         at, over = slope[each], above[each]
-        moment, mean, curve = sum(one.cumulants(at, each) for one in terms)
+        moment, mean, curve = np.sum([one.cumulants(at, each) for one in terms], axis=0)
         most[each] = np.maximum(most[each], 2 * (at * over - moment))
         curve = np.maximum(curve, _CLOSE * variance[each])
         step = (over - mean) / curve

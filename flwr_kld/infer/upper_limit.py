@@ -34,7 +34,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -197,14 +197,8 @@ class _Design:
         """Of the estimate of ``Σ b_k x**k`` at the ratio 1 - x, by Taylor around it; exact."""
         degree = len(b) - 1
         mean = self.effect * expected * np.maximum(1 - x, 0)
-        slopes = np.zeros(
-            (degree + 1, degree + 1)
-        )  # ``Σ binom(i, k) b_i x**(i - k)`` at [k, i - k]
-        for i in range(1, degree + 1):
-            for k in range(1, i + 1):
-                slopes[k, i - k] = math.comb(i, k) * b[i]
         powers = np.arange(degree + 1)[:, None]
-        d = slopes @ x**powers * (-1 / expected) ** powers
+        d = _slopes(tuple(b.tolist())) @ x**powers * (-1 / expected) ** powers
         return np.asarray(np.einsum("kc,klc,lc->c", d, self.powers.covariances(mean, degree), d))
 
     @cached_property
@@ -331,3 +325,13 @@ class _Design:
     def margin(self, level: float) -> float:
         """Return about the limit of a check without a drift, in nats: three times the variance."""
         return self._given_up + self.above(3 * self.null, level)
+
+
+@lru_cache(maxsize=16)
+def _slopes(b: tuple[float, ...]) -> Floats:
+    """``binom(i, k) b_i`` at [k, i - k]: times powers of x, the Taylor series of ``Σ b_i x**i``."""
+    found = np.zeros((len(b), len(b)))
+    for i in range(1, len(b)):
+        for k in range(1, i + 1):
+            found[k, i - k] = math.comb(i, k) * b[i]
+    return found

@@ -8,14 +8,12 @@ from dataclasses import InitVar, dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from flwr_kld.ask.noisy import NoisyCounts
-from flwr_kld.common.errors import EstimateUndefined
 from flwr_kld.infer.alarm import Alarm, Tolerated
 from flwr_kld.infer.contradictions import impossible_estimate
 from flwr_kld.infer.decision import contradicted, held_against_estimates
 from flwr_kld.infer.e_detector import EDetector
 from flwr_kld.infer.estimators.design_effect import DesignEffects
-from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
+from flwr_kld.infer.estimators.posterior_ratios import divergences
 from flwr_kld.infer.estimators.result import Divergences
 from flwr_kld.infer.one_thread import one_thread
 from flwr_kld.infer.verdict import Verdict
@@ -101,7 +99,12 @@ class Conclusions:
     ) -> tuple[dict[str, ColumnReport], tuple[Remembered, ...]]:
         """Return what a check says of each column, unless numbers contradict, and what it keeps."""
         why, columns = measured.contradiction(), measured.columns
-        read = {name: self._read(one, why) for name, one in columns.items()}
+        of = {name: one.effects for name, one in columns.items()}
+        estimates = divergences([one.published for one in columns.values()], effects=[*of.values()])
+        read = {
+            name: self._read(one, of[name], estimate, why)
+            for (name, one), estimate in zip(columns.items(), estimates, strict=True)
+        }
         decided = [name for name, one in read.items() if one.contradiction is None]
         decided = [name for name in decided if name in self._deciders]
         bounds = bounds_of(
@@ -116,10 +119,14 @@ class Conclusions:
         states = tuple(state for _, kept in found.values() for state in kept)
         return {name: column for name, (column, _) in found.items()}, states
 
-    def _read(self, measured: CohortRelease, contradiction: str | None) -> _Read:
+    def _read(
+        self,
+        measured: CohortRelease,
+        effects: DesignEffects,
+        found: Divergences | None,
+        contradiction: str | None,
+    ) -> _Read:
         """Return what the counts of a column say, whatever is decided."""
-        effects = measured.effects
-        found = self._divergences(measured.published, effects)
         reading = self._reading(measured, found, effects)
         contradiction = contradiction or impossible_estimate(
             reading.estimate, reading.error.privacy
@@ -150,13 +157,6 @@ class Conclusions:
         )
         return report, states
 
-    def _divergences(self, published: NoisyCounts, effects: DesignEffects) -> Divergences | None:
-        """Estimate the divergences; None of counts that nobody can have."""
-        try:
-            return posterior_ratios(published, effects=effects)
-        except EstimateUndefined:
-            return None
-
     def _reading(
         self, measured: CohortRelease, found: Divergences | None, effects: DesignEffects
     ) -> Reading:
@@ -183,8 +183,8 @@ class Conclusions:
             return None, ()
         if read.contradiction is not None or found is None:
             return contradicted(decider.threshold, decider.alarm, read.contradiction or ""), ()
-        reading, divergences = read.reading, read.divergences
-        population = None if divergences is None else divergences.population
+        reading, estimates = read.reading, read.divergences
+        population = None if estimates is None else estimates.population
         verdict, states = decider.decide(measured, found, population, reading.outside, budget)
         shown = reading.of_population
         held = held_against_estimates(

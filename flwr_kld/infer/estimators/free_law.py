@@ -26,6 +26,7 @@ _WARP       of u        about 0 in which f may change fast: .117, .094 / .118, .
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -80,42 +81,56 @@ def bell(centre: float | Floats, spread: float | Floats) -> Floats:
     return heights
 
 
-def freed(base: RatioLaw, rows: Floats, size: Floats, place_of: NDArray[np.int64]) -> RatioLaw:
-    """Fit f about a base, by Fisher scoring."""
-    # Shapes: rows [G, U], size [G], place_of [G].
-    along = directions()
-    at, law, damping = np.zeros(RANK), base.weights, 1e-3
+def freed(
+    bases: Sequence[RatioLaw], rows: Floats, size: Floats, place_of: NDArray[np.int64]
+) -> list[RatioLaw]:
+    """Fit f about each of N bases of equal shape, by Fisher scoring."""
+    # Shapes: rows [N, G, U], size [N, G], place_of [N, G].
+    along, one = directions(), np.arange(RANK)
+    base = np.stack([law.weights for law in bases])
+    at, law, damping = np.zeros((len(bases), RANK)), base.copy(), np.full(len(bases), 1e-3)
     mixed, slopes = _likelihoods(rows, law, place_of)
-    value = start = float(size @ np.log(mixed))
-    told = _information(slopes, size)
-    for _ in range(_STEPS):
-        slope = size @ slopes - at
-        for _ in range(_TRIES):
-            tried_at = at + np.linalg.solve(told + damping * np.diag(np.diag(told)), slope)
-            f = along @ tried_at
-            tried = base.weights * np.exp(f - f.max())
-            tried /= tried.sum(axis=1, keepdims=True)
-            mixed, tried_slopes = _likelihoods(rows, tried, place_of)
-            gain = float(size @ np.log(mixed) - tried_at @ tried_at / 2) - value
-            if gain >= 0:
-                break
-            damping = max(10 * damping, 1e-2)
-        if gain < 0:
-            break
-        at, law, slopes, value, damping = tried_at, tried, tried_slopes, value + gain, damping / 5
-        told = _information(slopes, size)
-        if gain < _ENOUGH:
-            break
-    evidence = base.evidence + value - start - float(np.linalg.slogdet(told)[1]) / 2
-    covariance = np.asarray(np.linalg.inv(told), dtype=np.float64)
-    return RatioLaw(law, base.trended, evidence, base.divergence, covariance)
+    start = np.asarray((size * np.log(mixed)).sum(axis=1))
+    value, told = start.copy(), _information(slopes, size)
+    steps, tries = np.zeros((2, len(bases)), dtype=np.int64)
+    going = np.arange(len(bases))
+    while len(going):
+        slope = np.einsum("ng,ngr->nr", size[going], slopes[going]) - at[going]
+        damped = told[going]
+        damped[:, one, one] *= 1 + damping[going, None]
+        tried_at = at[going] + np.linalg.solve(damped, slope[..., None])[..., 0]
+        f = tried_at @ along.T
+        tried = base[going] * np.exp(f - f.max(axis=1, keepdims=True))[:, None]
+        tried /= tried.sum(axis=-1, keepdims=True)
+        mixed, tried_slopes = _likelihoods(rows[going], tried, place_of[going])
+        gain = (size[going] * np.log(mixed)).sum(axis=1) - (tried_at**2).sum(axis=1) / 2
+        gain -= value[going]
+        better = gain >= 0
+        some = going[better]
+        at[some], law[some], slopes[some] = tried_at[better], tried[better], tried_slopes[better]
+        value[some] += gain[better]
+        told[some] = _information(slopes[some], size[some])
+        damping[going] = np.where(better, damping[going] / 5, np.maximum(10 * damping[going], 1e-2))
+        steps[going] += better
+        tries[going] = np.where(better, 0, tries[going] + 1)
+        settled = better & (gain < _ENOUGH)
+        going = going[~settled & (steps[going] < _STEPS) & (tries[going] < _TRIES)]
+    gained = value - start - np.linalg.slogdet(told)[1] / 2
+    covariances = np.asarray(np.linalg.inv(told), dtype=np.float64)
+    return [
+        RatioLaw(own, base.trended, base.evidence + more, base.divergence, covariance)
+        for own, base, more, covariance in zip(
+            law, bases, gained.tolist(), covariances, strict=True
+        )
+    ]
 
 
 def _likelihoods(rows: Floats, law: Floats, place_of: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Likelihood of each group under the law, shape [G], and its logarithm's gradient, [G, R]."""
-    mixed = (rows * law[place_of]) @ _and_one()
-    slopes = mixed[:, 1:] / mixed[:, :1] - (law @ directions())[place_of]
-    return mixed[:, 0], slopes
+    """Likelihood of each group under the law, [N, G], and its logarithm's gradient, [N, G, R]."""
+    each = np.arange(len(law))[:, None]
+    mixed = (rows * law[each, place_of]) @ _and_one()
+    slopes = mixed[..., 1:] / mixed[..., :1] - (law @ directions())[each, place_of]
+    return mixed[..., 0], slopes
 
 
 @cache
@@ -125,6 +140,7 @@ def _and_one() -> Floats:
 
 
 def _information(slopes: Floats, size: Floats) -> Floats:
-    """Information [R, R] of the log posterior."""
-    information: Floats = (slopes * size[:, None]).T @ slopes + np.eye(RANK)
+    """Information of the log posterior, shape [N, R, R]."""
+    information: Floats = (slopes * size[..., None]).swapaxes(1, 2) @ slopes
+    information += np.eye(RANK)
     return information

@@ -29,6 +29,7 @@ _ANY_LEVEL        per nat   chance that ln E[r] is whatever it is, under any law
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -44,7 +45,7 @@ from flwr_kld.infer.estimators.drift_shapes import (
 )
 from flwr_kld.infer.estimators.free_law import CENTRE, GRID, RatioLaw, freed
 from flwr_kld.infer.estimators.groups import Groups
-from flwr_kld.infer.estimators.score import THETA, Floats, score
+from flwr_kld.infer.estimators.score import THETA, Floats, in_blocks, score
 from flwr_kld.infer.estimators.trend import Counted
 
 CAUTION = 0.5
@@ -92,8 +93,31 @@ class Seen:
         return shape_laws(*map(tuple, known), self.places)
 
 
-def likely_laws(seen: Seen) -> list[RatioLaw]:
-    """Find the laws that the counts allow."""
+def likely_laws(columns: Sequence[Seen]) -> list[list[RatioLaw]]:
+    """Find the laws that the counts of each of some columns allow."""
+    found = [[_still(seen), *_likeliest(seen)] for seen in columns]
+    # Those of equal shape are freed together.
+    equal: dict[tuple[int, int], list[tuple[int, RatioLaw]]] = {}
+    for i, (seen, laws) in enumerate(zip(columns, found, strict=True)):
+        shape = len(seen.place_of), seen.places
+        equal.setdefault(shape, []).extend((i, law) for law in laws[1 : 1 + _FREED])
+    for (groups, _), bases in equal.items():
+        for some in in_blocks(np.arange(len(bases)), groups * len(GRID)):
+            of = [columns[bases[k][0]] for k in some]
+            laws = [bases[k][1] for k in some]
+            free = freed(
+                laws,
+                np.stack([seen.rows[law.trended] for seen, law in zip(of, laws, strict=True)]),
+                np.stack([seen.groups.size for seen in of]),
+                np.stack([seen.place_of for seen in of]),
+            )
+            for k, law in zip(some, free, strict=True):
+                found[bases[k][0]].append(law)
+    return found
+
+
+def _likeliest(seen: Seen) -> list[RatioLaw]:
+    """Find the shapes' laws that the counts of a column allow, the likeliest first."""
     shapes, laws, places = all_shapes(), seen.laws(), seen.places
     about = np.where(shapes.trended[:, None], seen.rest_log_mean, seen.level)
     evidence = np.log(shapes.chance) + seen.trend_evidence * shapes.trended
@@ -108,7 +132,7 @@ def likely_laws(seen: Seen) -> list[RatioLaw]:
     chance = np.exp(CAUTION * (evidence[order] - evidence[order[0]]))
     kept = order[: int(np.searchsorted(np.cumsum(chance), _KEPT * chance.sum())) + 1]
     everywhere = np.broadcast_to(laws_alike()[:, None], (len(shapes) - varied, places, len(GRID)))
-    found = [
+    return [
         RatioLaw(
             within[h] if h < varied else everywhere[h - varied],
             bool(shapes.trended[h]),
@@ -117,11 +141,6 @@ def likely_laws(seen: Seen) -> list[RatioLaw]:
         )
         for h in kept
     ]
-    found += [
-        freed(law, seen.rows[law.trended], seen.groups.size, seen.place_of)
-        for law in found[:_FREED]
-    ]
-    return [_still(seen), *found]
 
 
 def _still(seen: Seen) -> RatioLaw:

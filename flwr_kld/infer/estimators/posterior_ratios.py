@@ -33,12 +33,16 @@ doubled: .321 and .267.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.common.errors import EstimateUndefined
 from flwr_kld.infer.estimators.design_effect import INDEPENDENT, DesignEffects
+from flwr_kld.infer.estimators.free_law import RatioLaw
 from flwr_kld.infer.estimators.law_average import CAUTION, Seen, likely_laws
 from flwr_kld.infer.estimators.ratio_cells import RatioCells
 from flwr_kld.infer.estimators.result import (
@@ -65,75 +69,124 @@ if TYPE_CHECKING:
 
 _HALF_GONE = 0.1
 _FAR = 1.25
+_TOGETHER = 1000  # Not tuned: cells of the columns that are in memory at once
 
 
 def posterior_ratios(
     counts: NoisyCounts, *, theta: float = THETA, effects: DesignEffects = INDEPENDENT
 ) -> Divergences:
+    """Estimate those of one column; `EstimateUndefined` of counts that nobody can have."""
+    (found,) = divergences([counts], theta=theta, effects=[effects])
+    if found is None:
+        raise EstimateUndefined("the counts are too far from their number to be true")
+    return found
+
+
+def divergences(
+    columns: Sequence[NoisyCounts], *, theta: float = THETA, effects: Sequence[DesignEffects]
+) -> list[Divergences | None]:
     """Estimate D_θ of the population, about 0 of any undrifted cohort, and of the cohort itself.
 
-    The likely design effect says what counts tell; its error allows for what it is on average.
+    Of each column; None of counts that nobody can have. The likely design effect says what counts
+    tell; its error allows for what it is on average.
     """
     theta = check_theta(theta)
-    effect = max(effects.likely, 1.0)
-    plan, noise = counts.plan, counts.noise.variance
-    scored = np.flatnonzero(plan.weight > 0)
-    total, by_noise, by_chance = _total(counts, scored, effect)
-    trend, rest = _trend(counts, scored, total, by_noise + by_chance, effect)
-    level, level_variance = _level(counts, rest, effect)
-    cells = RatioCells(counts, scored, trend, level, theta, effects)
-    seen = Seen(
-        rows=(cells.rows_of_level, cells.of_trend[0]),
-        groups=cells.groups,
-        place_of=cells.place_of,
-        rest=rest,
-        rest_log_mean=trend.log_mean[len(scored) :],
-        trend_evidence=trend.evidence,
-        noise=noise,
-        level=level,
-        level_variance=level_variance,
-        design_effect=effect,
-    )
-    laws = likely_laws(seen)
-    found = cells.read(laws, total, by_noise, by_chance)
-    chance = _chances(found.evidence)
-    wide = _chances(found.evidence + _FAR * np.array([law.divergence for law in laws]))
-    ratios, of_counts = found.of_ratios, found.of_counts
-    excess, part = of_counts.value - ratios.value, found.gone / (found.gone + _HALF_GONE)
-    values = ratios.value + part * excess
-    value, own = float(chance @ values), float(wide @ of_counts.value)
-    doubt = part * (1 - part) * excess**2
-    variance = float(chance @ (ratios.variance + (values - value) ** 2 + doubt))
-    ceiling = score_ceiling(theta)
-    mean = np.full(len(scored), ceiling)
-    if value <= ceiling * cells.weight.sum():
-        mean = ratios.of_cells(cells.groups.of, chance * (1 - part))
-        mean += of_counts.of_cells(cells.groups.of, chance * part)
-    # Poisson and noise answer for the error in proportion to their variance in the counts.
-    by_records = effect * cells.expected * np.exp(cells.log_means)
-    hidden = float(cells.weight @ (noise / (noise + by_records)) / cells.weight.sum())
-    privacy = variance * hidden
-    # It is at least 1: where that is likely, its mean is above what is told of it.
-    average = effects.likely + effects.doubt / 4
-    sampling = max(average / effect, 1.0) * max(variance - privacy, 0.0)
-    possible = above_zero(value, math.sqrt(sampling + privacy))
-    known = float(wide @ (of_counts.variance + (of_counts.value - own) ** 2 + hidden * doubt))
-    y = counts.values[scored]
-    held = np.where(of_counts.direct, y, (found.count @ wide)[cells.groups.of])
-    return Divergences(
-        population=assemble(
-            plan,
-            mean=mean,
-            sampling=math.sqrt(sampling * possible),
-            privacy=math.sqrt(privacy * possible),
-        ),
-        cohort=assemble(
-            plan,
-            mean=of_counts.of_cells(cells.groups.of, wide),
-            sampling=cohort_deviation(plan, counts.records, held / cells.expected, theta),
-            privacy=math.sqrt(known),
-        ),
-    )
+    found: list[Divergences | None] = []
+    cells = np.cumsum([0, *(column.plan.cells for column in columns)])
+    first = 0
+    while first < len(columns):
+        last = max(
+            int(np.searchsorted(cells, cells[first] + _TOGETHER, side="right")) - 1, first + 1
+        )
+        pairs = zip(columns[first:last], effects[first:last], strict=True)
+        some = [_Column.of(counts, theta, own) for counts, own in pairs]
+        laws = iter(likely_laws([one.seen for one in some if one is not None]))
+        found += [None if one is None else one.read(next(laws)) for one in some]
+        first = last
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """One column's counts, and what is made of them before laws are."""
+
+    counts: NoisyCounts
+    theta: float
+    effects: DesignEffects
+    cells: RatioCells
+    seen: Seen
+
+    @classmethod
+    def of(cls, counts: NoisyCounts, theta: float, effects: DesignEffects) -> _Column | None:
+        """Fit the trend, and compute likelihoods; None of counts that nobody can have."""
+        effect = max(effects.likely, 1.0)
+        plan, noise = counts.plan, counts.noise.variance
+        scored = np.flatnonzero(plan.weight > 0)
+        total, by_noise, by_chance = _total(counts, scored, effect)
+        try:
+            trend, rest = _trend(counts, scored, total, by_noise + by_chance, effect)
+        except EstimateUndefined:
+            return None
+        level, level_variance = _level(counts, rest, effect)
+        cells = RatioCells(counts, scored, trend, level, theta, effects)
+        seen = Seen(
+            rows=(cells.rows_of_level, cells.of_trend[0]),
+            groups=cells.groups,
+            place_of=cells.place_of,
+            rest=rest,
+            rest_log_mean=trend.log_mean[len(scored) :],
+            trend_evidence=trend.evidence,
+            noise=noise,
+            level=level,
+            level_variance=level_variance,
+            design_effect=effect,
+        )
+        return cls(counts, theta, effects, cells, seen)
+
+    def read(self, laws: Sequence[RatioLaw]) -> Divergences:
+        """Return what the likely laws say."""
+        counts, theta, effects, cells = self.counts, self.theta, self.effects, self.cells
+        plan, noise, effect = counts.plan, counts.noise.variance, self.seen.design_effect
+        scored = np.flatnonzero(plan.weight > 0)
+        found = cells.read(laws, *_total(counts, scored, effect))
+        chance = _chances(found.evidence)
+        wide = _chances(found.evidence + _FAR * np.array([law.divergence for law in laws]))
+        ratios, of_counts = found.of_ratios, found.of_counts
+        excess, part = of_counts.value - ratios.value, found.gone / (found.gone + _HALF_GONE)
+        values = ratios.value + part * excess
+        value, own = float(chance @ values), float(wide @ of_counts.value)
+        doubt = part * (1 - part) * excess**2
+        variance = float(chance @ (ratios.variance + (values - value) ** 2 + doubt))
+        ceiling = score_ceiling(theta)
+        mean = np.full(len(scored), ceiling)
+        if value <= ceiling * cells.weight.sum():
+            mean = ratios.of_cells(cells.groups.of, chance * (1 - part))
+            mean += of_counts.of_cells(cells.groups.of, chance * part)
+        # Poisson and noise answer for the error in proportion to their variance in the counts.
+        by_records = effect * cells.expected * np.exp(cells.log_means)
+        hidden = float(cells.weight @ (noise / (noise + by_records)) / cells.weight.sum())
+        privacy = variance * hidden
+        # It is at least 1: where that is likely, its mean is above what is told of it.
+        average = effects.likely + effects.doubt / 4
+        sampling = max(average / effect, 1.0) * max(variance - privacy, 0.0)
+        possible = above_zero(value, math.sqrt(sampling + privacy))
+        known = float(wide @ (of_counts.variance + (of_counts.value - own) ** 2 + hidden * doubt))
+        y = counts.values[scored]
+        held = np.where(of_counts.direct, y, (found.count @ wide)[cells.groups.of])
+        return Divergences(
+            population=assemble(
+                plan,
+                mean=mean,
+                sampling=math.sqrt(sampling * possible),
+                privacy=math.sqrt(privacy * possible),
+            ),
+            cohort=assemble(
+                plan,
+                mean=of_counts.of_cells(cells.groups.of, wide),
+                sampling=cohort_deviation(plan, counts.records, held / cells.expected, theta),
+                privacy=math.sqrt(known),
+            ),
+        )
 
 
 def _chances(evidence: Floats) -> Floats:

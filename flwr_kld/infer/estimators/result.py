@@ -96,14 +96,12 @@ def cohort_deviation(plan: QueryPlan, records: float, ratio: Floats, theta: floa
     variance, common = count * step**2, count * step
     few = count < _FEW
     mean, at = count[few], expected[few]
-    base = phi(np.zeros(len(at)), at)
-    chance = np.exp(-mean)
-    moments = np.zeros((3, len(at)))
-    for h in range(_FEW_TERMS):
-        rise = phi(np.full(len(at), float(h)), at) - base
-        moments += chance * np.stack([rise, rise**2, rise * (h - mean)])
-        chance = chance * mean / (h + 1)
-    variance[few], common[few] = moments[1] - moments[0] ** 2, moments[2]
+    h = np.arange(float(_FEW_TERMS))[:, None]
+    chance = np.exp(-mean) * np.cumprod(np.vstack([np.ones_like(mean), mean / h[1:]]), axis=0)
+    rise = phi(h, at) - phi(np.zeros(1), at)
+    once = chance * rise
+    variance[few] = (once * rise).sum(axis=0) - once.sum(axis=0) ** 2
+    common[few] = (once * (h - mean)).sum(axis=0)
     left = (weight**2 * variance).sum() - (weight * common).sum() ** 2 / records
     return float(np.sqrt(max(left, 0.0)))
 

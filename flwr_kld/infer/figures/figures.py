@@ -145,8 +145,9 @@ def _shares(noisy: NoisyCounts, seen: Floats, effects: DesignEffects) -> Iterato
     names, symbols = _kinds(noisy.plan)
     expected = (symbols @ noisy.plan.reference.probabilities).tolist()
     found = fractions(noisy, seen, names, symbols, effects)
-    for of_clients, of_reference in zip(found, expected, strict=True):
-        yield ShareFigure(**vars(of_clients), reference=of_reference)
+    for own, of_reference in zip(found, expected, strict=True):
+        numbers = own.value, own.deviation, own.low, own.high
+        yield ShareFigure(own.name, *numbers, reference=of_reference)
 
 
 def _kinds(plan: QueryPlan) -> tuple[list[str], NDArray[np.bool_]]:

@@ -61,7 +61,17 @@ def ordered_figures(
         clients.mean,
         reference.mean_of(reference.values),
         tuple(
-            QuantileFigure(**vars(q), reference=r, reference_beyond=side(q.level, reference.below))
+            QuantileFigure(
+                q.level,
+                q.value,
+                q.low,
+                q.high,
+                q.beyond,
+                q.low_beyond,
+                q.high_beyond,
+                reference=r,
+                reference_beyond=side(q.level, reference.below),
+            )
             for q, r in beside
         ),
     )
