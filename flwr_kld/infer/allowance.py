@@ -93,7 +93,9 @@ def fraction_limits(
         return part, part
     seen = plan.reference.probabilities > 0
     each = (1 - check_level(level)) / (4 if noise else 2)  # noise and sampling, on either side
-    size, hidden = (summed(np.bincount(plan.cell_of, x, plan.cells)) for x in (seen, ~seen))
+    size, hidden = (
+        summed(np.bincount(plan.cell_of, x, plan.cells).astype(np.float64)) for x in (seen, ~seen)
+    )
     # The law of the noise is not kept. Of a sum of Laplace draws, one draw is the farthest out.
     far = max(-math.log(2 * each) / math.sqrt(2), -float(scipy.special.ndtri(each)))
     # Noise moves a group, and by its fraction all counts together.
@@ -189,7 +191,7 @@ def _unseen(reference: Reference, rows: float, counts: Floats, z: float) -> floa
 def _hidden(reference: Reference) -> int:
     """Count what noise may hide: each listed symbol without mass, and each name in `unlisted`."""
     index = reference.domain.unlisted_index()[reference.probabilities == 0]
-    return np.count_nonzero(index < 0) + len(set(index[index >= 0].tolist()))
+    return int(np.count_nonzero(index < 0)) + len(set(index[index >= 0].tolist()))
 
 
 def _steepest(most: float) -> float:
