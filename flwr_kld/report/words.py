@@ -116,9 +116,11 @@ def evidence(won: float) -> str:
 
 
 def wrapped(sentence: str, width: int, indent: str = "") -> list[str]:
-    """Break a sentence into lines of text, but no percentage, command or path."""
+    """Break a sentence into lines of text, but no percentage and no path, however long."""
     whole = sentence.replace(" %", f"{_BOUND}%")
-    lines = wrap(whole, width, subsequent_indent=indent, break_on_hyphens=False)
+    lines = wrap(
+        whole, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
     return [line.replace(_BOUND, " ") for line in lines]
 
 

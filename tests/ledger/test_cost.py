@@ -89,7 +89,7 @@ def test_a_whole_clients_counts_have_no_known_worst_move():
 
 def test_a_table_too_long_to_keep_counts_by_epsilon():
     long = Release(
-        "x", discrete_laplace(2000.0), (1,), Guarantee(0.5, 0.0, protects=WholeClients(1))
+        "x", discrete_laplace(6000.0), (1,), Guarantee(0.5, 0.0, protects=WholeClients(1))
     )
     assert Cost.of(long).table is None
 
