@@ -26,7 +26,7 @@ from flwr_kld.cli.common import (
     refuse_given,
     results,
 )
-from flwr_kld.cli.flower_app import COLUMN_IN_RUN_CONFIG
+from flwr_kld.cli.flower_app import COLUMN_IN_RUN_CONFIG, checks_beside_training
 from flwr_kld.cli.ledger_url import existing_ledger
 from flwr_kld.cli.new_app import quoted
 from flwr_kld.cli.reference import in_words, require_ending, rows_of_columns
@@ -125,7 +125,10 @@ def describe(
     else:
         view = None
         if made is not None and report is not None:
-            check = " ".join(["flwr-kld check", *map(quote, filter(None, (str(app), connection)))])
+            named = " ".join(map(quote, filter(None, (str(app), connection))))
+            check = f"flwr-kld check {named}, with the same ledger, population and run config"
+            if checks_beside_training(app):
+                check = f"flwr run {named}"
             view = Description(report, _next_step(made, reference, table, check))
         results.print(*answer_lines(answer, "description", view), sep="\n", soft_wrap=True)
     if made is not None:
@@ -153,9 +156,7 @@ def _next_step(made: Reference, reference: Path | None, table: Path | None, chec
     if reference is None:
         kept = f"keeps it as the reference {made.fingerprint[:12]} of later checks"
         return f"the same command with --reference FILE {kept}, at no further cost."
-    return (
-        f"{check}, with the same ledger, population and run config, once the app reads {reference}."
-    )
+    return f"{check}, once the app reads {reference}."
 
 
 def _blind(made: Reference) -> dict[str, str]:

@@ -86,6 +86,14 @@ def read_project(app: Path) -> dict[str, Any]:
     return project
 
 
+def checks_beside_training(app: Path) -> bool:
+    """Whether an app's checks are rounds of its training, so that to train it is to check."""
+    try:
+        return "WithDriftChecks" in component(app, read_project(app), "serverapp").names
+    except ValueError:
+        return False
+
+
 def run_config(project: dict[str, Any]) -> dict[str, Any]:
     """Return the run config that an app declares; names in dotted form, as Flower has them."""
     config = project["tool"]["flwr"]["app"].get("config", {})

@@ -49,16 +49,21 @@ def foreseen(rows: Sample, proposal: Proposal, yearly: int) -> Iterator[str]:
 
 
 def _rarer(rows: Sample, proposal: Proposal, total: int) -> Iterator[str]:
-    """Yield a line about the most frequent schedule whose checks are not all inconclusive."""
+    """Yield a line about the most frequent schedule whose checks can clear every column, or any."""
+    best, most = "", 0
     for how_often, at in _RARER.items():
         checks = most_in_window(Cron(at), proposal.budget.window_days)
         rarer = replace(proposal, checks=checks)
         if checks < proposal.checks and rarer.epsilon > proposal.epsilon:
             found = _forecast(rows, rarer, total)
-            if any(one.seen_from for one in found):
+            clear = sum(one.seen_from is not None for one in found)
+            if clear > most:
                 words = f"once {how_often}, with epsilon {rarer.epsilon:g} each"
-                yield f"with --schedule '{at}', {words}: {_in_words(found)}"
-                return
+                best, most = f"with --schedule '{at}', {words}: {_in_words(found)}", clear
+            if clear == len(found):
+                break
+    if best:
+        yield best
 
 
 def _identifier(rows: Sample) -> str | None:

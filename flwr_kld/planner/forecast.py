@@ -162,11 +162,11 @@ def _forecast(
 ) -> Forecast:
     """Forecast a plan of one column; where it is of a table, at its part of the rate."""
     moves = Drift(query.reference, drift)
-    threshold, own = setting.threshold or 0.0, setting
+    threshold = setting.threshold or 0.0
     excluded = threshold + RESOLUTION
     if column is not None:  # not every column can drift as far as others are allowed to
         threshold = min(threshold, moves.largest)
-        own = replace(setting, level=1 - (1 - setting.level) / setting.trust.allotment.columns)
+    own = replace(setting, level=1 - (1 - setting.level) / setting.trust.allotment.columns)
     law = moves.at(threshold)
     decides = setting.threshold is not None
     smallest = seen = None

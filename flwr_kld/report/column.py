@@ -96,6 +96,8 @@ _POINTS, _DIGITS = 5.0, 3
 """Change, in percentage points, from which on no decimals are written; and the most of these."""
 _LONGEST = 40
 """Characters of a value's name."""
+_LITTLE = 0.01
+"""Fraction of the records whose change is not worth a word."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,11 @@ class ColumnReport(Decided):
     # What the data dictionary says of it: the unit of its numbers, and what it holds
     unit: str = ""
     description: str = ""
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether something moved beyond chance: it has a sentence, or many records changed."""
+        return bool(self.moved) or (self.changed is not None and self.changed.low > _LITTLE)
 
     @property
     def sentence(self) -> str | None:

@@ -15,9 +15,6 @@ from flwr_kld.report.words import brief, counted, some_of
 MOST_WORDS = 25
 """Words of a first line."""
 
-_LITTLE = 0.01
-"""Fraction of the records whose change is not worth a word."""
-
 Columns = Mapping[str, ColumnReport]
 
 
@@ -108,7 +105,7 @@ def _added_up(verdict: Verdict, named: list[str]) -> list[str]:
 
 def _moved_most(columns: Columns, how: str, alone: str = "") -> list[str]:
     """Say which column moved furthest, and what in it; nothing if none moved."""
-    moved = [name for name, one in columns.items() if one.moved or _low(one) > _LITTLE]
+    moved = [name for name, one in columns.items() if one.has_moved]
     if not moved:
         return []
     name = max(moved, key=lambda one: _low(columns[one]))

@@ -94,7 +94,7 @@ def next_step(report: Report) -> str:
 
 def _one_node(report: Report) -> str:
     """Name the command with which a node finds out whether its own records moved a column."""
-    if not any(one.moved for one in report.columns.values()):
+    if not any(one.has_moved for one in report.columns.values()):
         return ""
     return " Each node can see whether it alone moved: flwr-kld report --mine."
 

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from cli.apps import write_app
 from report.samples import STATISTICS, decided
 
 from flwr_kld import Binned, Labels, Reference, Table
@@ -105,6 +106,16 @@ def test_a_reference_says_in_which_columns_it_is_blind(describe, flwr, listed, b
     assert ("column 'ward' is blind: 91% of the records" in said) is blind
     assert "'age'" not in said
     assert ("list the values of ward" in next_of(done)) is blind
+
+
+def test_of_an_app_that_trains_the_next_check_is_a_training(cli, flwr, tmp_path):
+    text = "from flwr_kld.strategies import WithDriftChecks\n\n\napp = None\n"
+    app = write_app(tmp_path / "own", "own", {"server_app": text, "client_app": "app = None\n"})
+    flwr.will("make", REPORT.to_dict())
+    out = tmp_path / "reference.json"
+    done = cli("describe", app, "prod", "--ledger", flwr.ledger, "--key", KEY, "--reference", out)
+    assert done.exit_code == 0, done.output
+    assert f"flwr run {app} prod, once the app reads" in next_of(done)
 
 
 def test_it_is_saved_as_a_page_and_a_wrong_form_asks_nobody(describe, flwr, tmp_path):

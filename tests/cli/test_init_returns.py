@@ -1,4 +1,4 @@
-"""Apps of ``flwr-kld init`` return a report to its nodes where a column moved, drift or not."""
+"""Apps of ``flwr-kld init`` return each report to its nodes: any of them may be the odd one."""
 
 import importlib
 import sys
@@ -16,9 +16,9 @@ def rows(soft: int) -> str:
     return "\n".join(["defect", *kinds])
 
 
-@pytest.mark.parametrize(("soft", "times"), [(160, 0), (520, 2)])
-def test_nodes_get_the_report_of_a_movement_that_is_tolerated(
-    cli, tmp_path, monkeypatch, capsys, soft, times
+@pytest.mark.parametrize("soft", [160, 520])
+def test_nodes_get_the_report_whether_a_column_moved_or_not(
+    cli, tmp_path, monkeypatch, capsys, soft
 ):
     (tmp_path / "sample.csv").write_text(rows(160))
     (tmp_path / "moved.csv").write_text(rows(soft))
@@ -44,6 +44,6 @@ def test_nodes_get_the_report_of_a_movement_that_is_tolerated(
         context.node_config["drift-records"] = str(tmp_path / "moved.csv")
     server.app(grid, Context(1, 1, {}, RecordDict(), config))
     assert "ALARM" not in capsys.readouterr().out
-    assert len(returned) == times
+    assert len(returned) == 2
     for module in [one for one in sys.modules if one.partition(".")[0] == name]:
         del sys.modules[module]

@@ -160,7 +160,7 @@ def test_a_column_has_the_noise_of_all_and_its_part_of_the_rate():
     alone = COLUMNS.columns["die"]
     bound = Setting(
         clients=100, records=50, trust=Trusted(1.0).over(Allotment((17, 17, 17), 1)),
-        threshold=0.01, level=1 - 0.05 / 3, population=200,
+        threshold=0.01, population=200,
     )  # fmt: skip
     same = forecast(alone, bound)
     assert (told.smallest, told.error, told.noise) == (same.smallest, same.error, same.noise)
