@@ -27,7 +27,7 @@ from flwr_kld.infer.figures.drawn_laws import NEGLIGIBLE, drawn_laws, laws_aroun
 from flwr_kld.infer.figures.fractions import Fraction, fractions
 from flwr_kld.infer.figures.numbers import Figure
 from flwr_kld.infer.figures.ordered import OrderedFigures, ordered_figures
-from flwr_kld.infer.fraction_interval import LEVEL, Floats
+from flwr_kld.infer.fraction_interval import LEVEL, Floats, group_intervals
 from flwr_kld.table.binned import Binned
 
 _STEPS = np.linspace(0, 1, 9)
@@ -64,19 +64,33 @@ def figures(noisy: NoisyCounts, effects: DesignEffects = INDEPENDENT) -> Figures
     )
     # The total variation of the very records counted, too: chance among them is in it
     (own,) = _read(noisy, seen, DesignEffects(0.0), _total_variations, _LARGEST[2:3])
+    gained = _gained(noisy, seen, effects)
     chance = share_apart(noisy.plan.reference, level=LEVEL)
     return Figures(
         psi=psi,
         jensen_shannon=jensen_shannon,
         total_variation=replace(
             total_variation,
-            low=max(min(total_variation.low, own.low) - chance, 0.0),
-            high=min(max(total_variation.high, own.high) + chance, 1.0),
+            low=max(min(total_variation.low, own.low, gained[0]) - chance, 0.0),
+            high=min(max(total_variation.high, own.high, gained[1]) + chance, 1.0),
         ),
         hellinger=hellinger,
         shares=tuple(_shares(noisy, seen, effects)),
         ordered=ordered_figures(noisy, seen, effects),
     )
+
+
+def _gained(noisy: NoisyCounts, seen: Floats, effects: DesignEffects) -> tuple[float, float]:
+    """Limit what the cells that grew have gained, which is the total variation.
+
+    Clients may differ in just these cells, far more than they do in all cells on average.
+    """
+    pi = noisy.plan.mass
+    grown = (as_law(seen, pi) > pi)[None]
+    if effects.average <= 1 or not grown.any():
+        return math.inf, -math.inf
+    (low,), (high,) = group_intervals(noisy, grown, level=LEVEL, effects=effects)
+    return float(low - grown[0] @ pi), float(high - grown[0] @ pi)
 
 
 def _read(

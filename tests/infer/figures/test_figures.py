@@ -194,6 +194,26 @@ def test_the_interval_of_changed_records_holds_for_the_population_of_drawn_clien
 
 
 @pytest.mark.rate(1e-4)
+def test_it_holds_where_clients_differ_in_just_what_changed():
+    """At 95 %, in 60 runs: all of a client's values are high or low, as those of the drift are."""
+    clients, each, rng, held = 100, 50, np.random.default_rng(5), []
+    law = np.append(np.full(30, 1 / 30), [0, 0])
+    low, high = (np.where(np.arange(32) < 15, a, b) * law for a, b in ((1.5, 0.5), (0.5, 1.5)))
+    reference = np.where(np.arange(32) < 15, 1.3, 0.7) * law
+    plan, truth = plan_of(Labels([str(i) for i in range(30)]), reference), 0.15
+    between = ((low - law) ** 2).sum()  # trace of a client's covariance
+    effects = DesignEffects(1 + (each - 1) * between / (1 - law @ law), each)
+    for run in range(60):
+        some = rng.binomial(clients, 0.5)
+        counts = sum(
+            rng.multinomial(n * each, one) for n, one in ((some, low), (clients - some, high))
+        )
+        found = figures(release(plan, counts, discrete_gaussian(2.0), run), effects).total_variation
+        held.append(found.low - 1e-9 <= truth <= found.high + 1e-9)
+    assert hold(held)
+
+
+@pytest.mark.rate(1e-4)
 @noises
 def test_limits_of_shares_hold(hidden):
     """At 95 %: fewer than the bound would be seen with probability under 1e-6."""
