@@ -540,7 +540,8 @@ def _cron_line(app: Path, connection: str, at: str, ledger: str, real: Sequence[
     """Return a line of cron that runs one idempotent check in each slot."""
     check = ["flwr-kld", "check", str(app), connection, "--schedule", at, *real]
     line = join(check).replace("%", r"\%")  # a bare % ends a line of cron
-    home = os.environ.get("FLWR_HOME") or Path.home() / ".flwr"  # as Flower finds connections
+    # Where Flower finds connections; cron starts in another folder.
+    home = Path(os.environ.get("FLWR_HOME") or Path.home() / ".flwr").absolute()
     path = get_path("scripts")
     return fill("cron", at=at, check=line, ledger=ledger, path=path, home=home)
 

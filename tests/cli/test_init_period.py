@@ -89,6 +89,7 @@ def test_nodes_are_asked_for_the_rows_of_the_days_since_the_last_check(
 
 def test_the_table_leaves_out_what_the_rows_of_a_day_have_in_common(cli, sample, tmp_path):
     done = cli("init", sample, "--out", tmp_path / "app", "--id", "nr", "--period", "visited")
+    assert "(--id)" not in done.stderr  # no advice that was followed already
     assert done.exit_code == 0, done.output
     table = Table.from_toml(tmp_path / "app" / "app" / "table.toml")
     assert list(table.columns) == ["age"]

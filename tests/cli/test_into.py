@@ -196,6 +196,7 @@ def test_an_app_whose_run_is_a_check_gets_a_schedule(cli, sample, tmp_path):
     assert not (app / "deploy").exists()
     assert cli(*typed, "--yes").exit_code == 0
     assert "+++ b/deploy/kld.cron" in shown.stdout
+    assert "waits until" not in shown.stderr  # it has no name for that
     (file,) = (app / "deploy").iterdir()
     text = file.read_text()
     assert f"flwr-kld check {app} prod --schedule '30 2 * * 1'" in text
