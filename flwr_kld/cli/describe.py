@@ -118,18 +118,18 @@ def describe(
     made = None if report is None else _stored(report, key, ledger, population)
     if reference is not None and made is not None:
         made.save(reference)
-    if save is not None and report is not None:
-        Description(report).save(save)
+    view = None
+    if made is not None and report is not None:
+        named = " ".join(map(quote, filter(None, (str(app), connection))))
+        check = f"flwr-kld check {named}, with the same ledger, population and run config"
+        if checks_beside_training(app):
+            check = f"flwr run {named}"
+        view = Description(report, _next_step(made, reference, table, check))
+        if save is not None:
+            view.save(save)
     if as_json:
         print_json({"file": str(reference) if reference and made else None, **answer.to_dict()})
     else:
-        view = None
-        if made is not None and report is not None:
-            named = " ".join(map(quote, filter(None, (str(app), connection))))
-            check = f"flwr-kld check {named}, with the same ledger, population and run config"
-            if checks_beside_training(app):
-                check = f"flwr run {named}"
-            view = Description(report, _next_step(made, reference, table, check))
         results.print(*answer_lines(answer, "description", view), sep="\n", soft_wrap=True)
     if made is not None:
         if reference is not None:

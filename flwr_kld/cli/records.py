@@ -82,14 +82,14 @@ def compare_records(
     known = Reference.load(reference)
     if not isinstance(known.domain, Table | Categories):
         raise ValueError(f"{reference} is of records that no file holds: a table's is needed")
-    if published.is_dir():
-        none = published / f"{known.fingerprint}.json"
-        published = (none, *stored_in(published, known.fingerprint))[-1]
-        if published == none:
+    if published.is_dir() or published.suffix != ".json":
+        returned = stored_in(published, known.fingerprint)
+        if not returned:
             raise ValueError(
-                f"{none.parent} has no report of a check against {reference}: the server returns "
-                "those in which a column moved"
+                f"no report of a check against {reference} has been returned to {published}: is it "
+                "the folder that drift-reports of the node config names? Else give a report's file"
             )
+        published = returned[-1]
     report = _published(published)
     with _saying_why(), of_period(report.period):
         loaded = _load(data, known.domain, query=query, node_config=node_config)

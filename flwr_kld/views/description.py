@@ -53,11 +53,15 @@ class Description(Document):
     def notes(self) -> Iterator[str]:
         """Yield what intervals hold for, what can be done next, and who saw what."""
         yield CAPTION
-        made = f"as_reference(table) makes it the reference {self.report.reference[:12]}"
-        yield f"Next: {self.next_step or f'{made} of later checks.'}"
+        yield f"Next: {self._next}"
         yield f"Privacy: {privacy(self.report)}"
         if note := self.report.one_client.note:
             yield note
+
+    @property
+    def _next(self) -> str:
+        made = f"as_reference(table) makes it the reference {self.report.reference[:12]}"
+        return self.next_step or f"{made} of later checks."
 
     def numbers(self) -> Iterable[Mapping[str, Any]]:
         """Return one row a number of each column, and of each group: with its 95 % interval."""
@@ -103,6 +107,7 @@ class Description(Document):
             plots=pictures(self.plot),
             rows=list(description_rows(self.report.columns)),
             caption=CAPTION,
+            next_step=self._next,
         )
 
     def save_metrics(self, file: Path) -> None:

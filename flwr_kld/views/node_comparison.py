@@ -41,7 +41,7 @@ class NodeComparisonView(Document):
         """Yield what the numbers rest on, and what they cost."""
         yield (
             "Elsewhere: the published counts less this node's own, if it was counted, with these "
-            "records; with a 95 % interval for their noise. Yes: what drifted grew at least twice "
+            "records; with a 95 % interval for their noise. Yes: what moved grew at least twice "
             "as much here."
         )
         yield "Privacy: computed on this node, sent to nobody (ε = 0)."

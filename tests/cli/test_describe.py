@@ -118,7 +118,15 @@ def test_of_an_app_that_trains_the_next_check_is_a_training(cli, flwr, tmp_path)
     assert f"flwr run {app} prod, once the app reads" in next_of(done)
 
 
-def test_it_is_saved_as_a_page_and_a_wrong_form_asks_nobody(describe, flwr, tmp_path):
+def test_a_page_of_it_advises_what_the_terminal_advises(describe, flwr, tmp_path):
+    flwr.will("make", REPORT.to_dict())
+    page = tmp_path / "d.html"
+    done = describe("--key", KEY, "--save", page)
+    assert done.exit_code == 0, done.output
+    assert f"<strong>Next:</strong> {next_of(done)}" in page.read_text()
+
+
+def test_it_is_saved_and_a_wrong_form_asks_nobody(describe, flwr, tmp_path):
     flwr.will("make", REPORT.to_dict())
     assert describe("--key", KEY, "--save", tmp_path / "d.doc").exit_code == 4
     assert not flwr.calls

@@ -159,11 +159,15 @@ def test_metrics_leave_out_what_the_report_does_not_say(node, tmp_path):
     assert "elsewhere" not in (tmp_path / "mine.prom").read_text()
 
 
-def test_a_folder_without_a_report_of_this_reference_is_named(node, tmp_path):
-    (tmp_path / "reports").mkdir()
-    done = node(tmp_path / "reports", site(0))
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_folder_without_a_report_of_this_reference_is_named(node, tmp_path, exists):
+    folder = tmp_path / "reports"
+    if exists:
+        folder.mkdir()
+    done = node(folder, site(0))
     assert (done.exit_code, done.stdout) == (4, "")
     assert "no report of a check against" in done.stderr
+    assert "drift-reports" in done.stderr
 
 
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "America/Los_Angeles"])
