@@ -17,6 +17,7 @@ from flwr_kld.cli.flower_app import (
     CHECK_IN_RUN_CONFIG,
     DISCOVERY_IN_RUN_CONFIG,
     STATISTICS_IN_RUN_CONFIG,
+    checks_beside_training,
     facts_of,
     require_same,
 )
@@ -145,6 +146,11 @@ class AppRuns:
             ledger = existing_ledger(self.ledger)
             entry = ledger.check(key, population=self.population)
             if entry is None or entry.refused:
+                if kind is Kind.CHECK and checks_beside_training(self.app):
+                    raise ValueError(
+                        f"the checks of {self.app} are rounds of its training, which 'flwr run "
+                        f"{self.app}' starts; flwr-kld report shows what they found"
+                    )
                 require_same(facts_of(self.app, self.config), self.ledger, self.population)
                 ledger.budget(self.population)  # else the app spends in a ledger that is not this
                 before = entry

@@ -48,6 +48,7 @@ from flwr_kld.cli.common import (
 from flwr_kld.cli.flower_app import (
     CHECK_IN_RUN_CONFIG,
     Facts,
+    checks_beside_training,
     component,
     facts_of,
     read_project,
@@ -121,7 +122,7 @@ def check_app(app: Path) -> Iterator[Finding]:
         yield _failed("app", error, f"flwr-kld init SAMPLE --out NEW, or correct {app}")
         return
     config = run_config(project)
-    if CHECK_IN_RUN_CONFIG not in config:
+    if CHECK_IN_RUN_CONFIG not in config and not checks_beside_training(app):
         words = f"its run config does not declare {CHECK_IN_RUN_CONFIG}"
         add = f"add {CHECK_IN_RUN_CONFIG} = '' under [tool.flwr.app.config] in "
         yield _failed("app", words, f"{add}{app / 'pyproject.toml'}")

@@ -89,9 +89,11 @@ def read_project(app: Path) -> dict[str, Any]:
 def checks_beside_training(app: Path) -> bool:
     """Whether an app's checks are rounds of its training, so that to train it is to check."""
     try:
-        return "WithDriftChecks" in component(app, read_project(app), "serverapp").names
+        project = read_project(app)
+        server = component(app, project, "serverapp")
     except ValueError:
         return False
+    return "WithDriftChecks" in server.names and CHECK_IN_RUN_CONFIG not in run_config(project)
 
 
 def run_config(project: dict[str, Any]) -> dict[str, Any]:

@@ -88,14 +88,20 @@ def checks_into(
     drift = folder / "drift.py"
     if drift.exists() or _CALL in client.text:
         raise ValueError(f"{app} already has drift checks: flwr-kld doctor {app} inspects them")
+    trains = bool(_starts(_main(server)))
+    wanted = {LEDGER: quoted(ledger)} | ({} if trains else {CHECK_IN_RUN_CONFIG: '""'})
+    wanted[SAMPLE] = f'{quoted(str(sample))}  # public rows for simulated nodes; "" on a deployment'
+    if proposal.made_up:
+        wanted[STATISTICS_IN_RUN_CONFIG] = '""'
+    if proposal.is_standing:
+        wanted[BOOK] = quoted(str(book))
     changed = {
         client.file: _client(client, package, identifier),
         server.file: _server(server, package, proposal),
-        app / "pyproject.toml": _project(app, project, proposal, ledger, sample, book),
+        app / "pyproject.toml": _project(app, project, wanted),
         drift: fill("drift.py.txt"),
     }
     new = [folder / "reference.json", folder / "table.toml"]
-    trains = bool(_starts(_main(server)))
     if not trains:
         changed[app / CRON] = schedule
         new.append(app / CRON)
@@ -184,25 +190,12 @@ def _server(server: Component, package: str, proposal: Proposal) -> str:
     return _written(server, {_after_imports(server): added, line: lines}, "")
 
 
-def _project(
-    app: Path,
-    project: dict[str, Any],
-    proposal: Proposal,
-    ledger: str,
-    sample: Path,
-    book: Path,
-) -> str:
+def _project(app: Path, project: dict[str, Any], wanted: dict[str, str]) -> str:
     """Return pyproject.toml with the run config that checks need."""
     file = app / "pyproject.toml"
     text = file.read_bytes().decode()
     end = "\r\n" if "\r\n" in text else "\n"
     known = run_config(project)
-    wanted = {CHECK_IN_RUN_CONFIG: '""', LEDGER: quoted(ledger)}
-    wanted[SAMPLE] = f'{quoted(str(sample))}  # public rows for simulated nodes; "" on a deployment'
-    if proposal.made_up:
-        wanted[STATISTICS_IN_RUN_CONFIG] = '""'
-    if proposal.is_standing:
-        wanted[BOOK] = quoted(str(book))
     lines = end.join(f"{name} = {value}" for name, value in wanted.items() if name not in known)
     if section := _SECTION.search(text):
         found = text[: section.end()] + end + lines + text[section.end() :]

@@ -138,7 +138,7 @@ def test_the_lines_of_the_page_check_what_simulated_nodes_have(cli, sample, tmp_
     server, start = package / "server_app.py", "    result = strategy.start("
     code = server.read_text().replace(start, indent(monitor, "    ") + start)
     server.write_text(code.replace("\nfrom flwr.app", f"\n{imports}\nfrom flwr.app", 1))
-    run(tmp_path / "app", "app", **{"drift-check": ""})
+    run(tmp_path / "app", "app")
     (entry,) = Ledger(url).history()
     report = report_of(entry)
     assert report is not None, entry
@@ -229,6 +229,18 @@ def test_checks_of_an_app_that_trains_come_with_training(cli, sample, tmp_path):
     assert deployment[:4] == ["flwr", "run", str(app), "prod"]
     assert 'drift-sample=""' in deployment
     assert not (app / "deploy").exists()
+
+
+def test_an_app_that_trains_is_not_run_for_one_check(cli, sample, tmp_path, flwr):
+    app = write_app(tmp_path / "app", "sklearnexample", TRAINING)
+    ledger = f"sqlite:///{tmp_path / 'drift.db'}"
+    assert cli("init", sample, "--into", app, "--yes", "--ledger", ledger).exit_code == 0
+    assert "drift-check" not in (app / "pyproject.toml").read_text()
+    checked = cli("doctor", app, "--ledger", ledger)
+    assert re.search(r"^ok +app", checked.stdout, re.MULTILINE), checked.output
+    done = cli("check", app, "--ledger", ledger, "--key", "a")
+    assert (done.exit_code, flwr.calls) == (4, [])
+    assert f"flwr run {app}" in " ".join(done.output.split())
 
 
 SERVER, CLIENT = "sklearnexample/server_app.py", "sklearnexample/client_app.py"
