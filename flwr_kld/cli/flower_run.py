@@ -33,6 +33,10 @@ _ELSEWHERE = tuple(
 )
 _NO_BUDGET = f"{NoBudget.__module__}.{NoBudget.__qualname__}"
 _TRACEBACK = "Traceback (most recent call last)"
+_RAISED = ("ServerApp raised an exception", _TRACEBACK)
+"""Lines with which Flower begins to say what ended a ServerApp."""
+_EXIT = "Exit Code: 201", "For more information"
+"""First and last line of what it adds, on which page of its own such errors are explained."""
 _LONGEST_TRACEBACK = 1000
 """Lines that are held back at most."""
 _REFUSALS = "flwr_kld."
@@ -53,21 +57,29 @@ class FlowerRun:
     _framed: bool = field(default=False, repr=False)
 
     def hear(self, log: Iterable[str]) -> None:
-        """Read a log to its end, and pass it on; of a refusal, without the traceback above it."""
+        """Read a log to its end, and pass it on; of a refusal, without what frames it."""
         held: list[str] = []  # a traceback, until its last line says of what
+        explained = False  # whether Flower explains a refusal, which says itself what to do
         for line in log:
             self._keep(line.strip())
+            if explained or (self._refused and _EXIT[0] in line):
+                explained = _EXIT[1] not in line
+                continue
             if self.run is None and (match := _STARTED.search(line)):
                 self.run = match[1]
             ends = bool(held) and _EXCEPTION.match(line)
             if ends:
                 self.exception = line.strip()
-                held = [] if self.exception.startswith(_REFUSALS) else held
-            is_part = held or _TRACEBACK in line
+                held = [] if self._refused else held
+            is_part = held or any(words in line for words in _RAISED)
             held.append(line)
             if ends or not is_part or len(held) > _LONGEST_TRACEBACK:
                 self._pass_on(held)
         self._pass_on(held)
+
+    @property
+    def _refused(self) -> bool:
+        return self.exception is not None and self.exception.startswith(_REFUSALS)
 
     def _pass_on(self, lines: list[str]) -> None:
         """Pass lines on, and forget them."""

@@ -64,11 +64,17 @@ if does in {deeds}:
     with socket.create_connection(("127.0.0.1", {port})) as test:
         test.sendall(key.encode() + b"\\n")
         assert test.recv(1), "the test's process has raised"
+if does.endswith("aloud"):
+    print("ERROR :  ServerApp raised an exception")
 if does in ("break", "crash aloud"):
     print("Traceback (most recent call last):\\n  File x, line 1\\nRuntimeError: it broke")
 if does == "fail aloud":
     print("Traceback (most recent call last):\\n  File x, line 1", flush=True)
     print(plan["exception"] + ": no room until [Sunday]", flush=True)
+if does.endswith("aloud"):
+    print("ERROR :  Exit Code: 201\\n\\nAn unhandled exception occurred in the ServerApp.\\n")
+    print("For more information, visit: <https://example.org/201.html>")
+    print("INFO :  the end", flush=True)
 """
 
 _DEEDS = ("refuse", "settle", "make", "name", "fail", "fail oddly", "crash", "crash aloud")
