@@ -124,7 +124,8 @@ def describe(
         check = f"flwr-kld check {named}, with the same ledger, population and run config"
         if checks_beside_training(app):
             check = f"flwr run {named}"
-        view = Description(report, _next_step(made, reference, table, check))
+        shipped = next(app.glob("*/reference.json"), None)
+        view = Description(report, _next_step(made, reference, table, check, shipped))
         if save is not None:
             view.save(save)
     if as_json:
@@ -146,8 +147,10 @@ def describe(
     raise typer.Exit(answer.code)
 
 
-def _next_step(made: Reference, reference: Path | None, table: Path | None, check: str) -> str:
-    """Say what to do with a description, of what was written of it and what was not."""
+def _next_step(
+    made: Reference, reference: Path | None, table: Path | None, check: str, shipped: Path | None
+) -> str:
+    """Say what to do with a description: what was written of it, and what the app has."""
     if table is not None:
         return f"let the app and its nodes read {table}, and describe again with another --key."
     if blind := _blind(made):
@@ -156,7 +159,9 @@ def _next_step(made: Reference, reference: Path | None, table: Path | None, chec
     if reference is None:
         kept = f"keeps it as the reference {made.fingerprint[:12]} of later checks"
         return f"the same command with --reference FILE {kept}, at no further cost."
-    return f"{check}, once the app reads {reference}."
+    elsewhere = shipped is not None and not (reference.exists() and shipped.samefile(reference))
+    once = f", copied to {shipped}" if elsewhere else ""
+    return f"{check}, once the app reads {reference}{once}."
 
 
 def _blind(made: Reference) -> dict[str, str]:

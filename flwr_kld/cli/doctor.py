@@ -254,9 +254,10 @@ def the_ledger(facts: Facts, url: str | None, population: str, app: Path) -> Ite
     left = f"{shown(url)}: {spent.left:.4g} left of {spent.budget}"
     everybody = facts.cohort is None and last is not None and last[1].nights == 1
     if everybody and last is not None and not ledger.room_for(last[0]):
-        again = "" if spent.frees_at is None else f"wait until {utc(spent.frees_at)}, or "
+        ways = [] if spent.frees_at is None else [f"wait until {utc(spent.frees_at)}"]
+        ways += ["lower the epsilon of a check"] if spent.left > 0 else []
         words = f"{left}: another check like the last would be refused"
-        yield _failed("ledger", words, f"{again}lower the epsilon of a check")
+        yield _failed("ledger", words, ", or ".join(ways) or "raise the budget")
     else:
         yield _ok("ledger", left)
     if newest is not None and newest.started > datetime.now(UTC):

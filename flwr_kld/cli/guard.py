@@ -99,8 +99,9 @@ def _state(limits: Limits) -> Iterator[str]:
     most = limits.period.max_epsilon, limits.period.max_delta
     used = max(spent.values(), default=(Fraction(0), Fraction(0)))
     left = [max(limit - one, Fraction(0)) for limit, one in zip(most, used, strict=True)]
+    whose = " for the client charged most" if len(spent) > 1 else ""
     yield (
-        f"left for the client charged most: epsilon {shown(left[0])} of {shown(most[0])}, "
+        f"left{whose}: epsilon {shown(left[0])} of {shown(most[0])}, "
         f"delta {shown(left[1])} of {shown(most[1])}"
     )
 

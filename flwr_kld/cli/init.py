@@ -581,7 +581,8 @@ def _open(url: str, budget: Budget) -> None:
             ledger.set_budget(own)
         else:
             if own is budget and known != budget:
-                print_note(f"the ledger has a budget, which stays: {known}; not {budget}")
+                change = f"flwr-kld budget --ledger {quote(url)} --set {budget.epsilon:g} …"
+                print_note(f"the ledger has a budget, which stays until {change}: {known}")
 
 
 def _write_table(rows: Sample, file: Path) -> None:
@@ -662,9 +663,10 @@ def _print_summary(
         )
     print_note(f"budget: {proposal.pace}; {yearly:,} checks a year")
     made = quote(str(table.with_name("reference.json")))
+    real = join(check[check.index("--run-config") :])
     by_clients = (
-        f"flwr-kld describe {quote(str(folder))} {connection} --reference {made} "
-        f"--run-config 'drift-sample=\"\"' --ledger {quote(ledger)} --key first",
+        f"flwr-kld describe {quote(str(folder))} {connection} --reference {made} {real} "
+        f"--ledger {quote(ledger)} --key first",
         "once, on the deployment, for half of the budget; later checks compare with it",
     )
     results.print("next:", markup=False)
@@ -684,7 +686,7 @@ def _print_summary(
             "'missing'",
         ),
         (
-            join(["flwr-kld", "doctor", *check[2:4], *check[check.index("--run-config") :]]),
+            f"{join(['flwr-kld', 'doctor', *check[2:4]])} {real}",
             "before the first check of a deployment",
         ),
         *([by_clients] if rows.made_up else []),

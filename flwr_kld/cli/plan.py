@@ -269,7 +269,7 @@ def trust_of(name: Who, promised: Guarantee, clients: int, nights: int) -> Trust
 
 _MEANING = {
     **MEANING,
-    "ε, δ a year": "of one person, for all checks of the schedule, as a ledger composes them",
+    "ε, δ a year": "of one person, for all checks of the schedule, by a budget's usual composition",
     "seconds": "of a check: how often nodes poll decides",
 }
 

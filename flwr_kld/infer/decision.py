@@ -114,7 +114,7 @@ class Population:
             return "asking all clients, or drawing many more"
         digits = 10 ** max(len(str(tried[enough])) - 2, 0)
         many = -(-tried[enough] // digits) * digits
-        return f"drawing about {many:,} clients in all, or asking everyone"
+        return f"asking everyone, or drawing about {many:,} clients, if there are more"
 
 
 @dataclass(frozen=True)
@@ -168,10 +168,12 @@ def decide(
     if decided[0] in (Outcome.NO_DRIFT, Outcome.NO_ALARM) and limits is not None:
         decided = _with_outside(decided, limits, alarm)
     outcome, cause, reason, resolve = decided
+    if cause is not Cause.DRAW:  # which names them
+        reason = f"{reason}; this is about {about}"
     return Verdict(
         outcome=outcome,
         cause=cause,
-        reason=f"{reason}; this is about {about}",
+        reason=reason,
         resolve=resolve,
         threshold=threshold,
         alarm=alarm,
@@ -230,9 +232,9 @@ def held_against_estimates(
     "No drift" and "no alarm" become inconclusive if the population's estimate is above the
     threshold. The cohort's own is above 0 by chance, and must not be above what "no drift"
     excludes; nor the fraction outside above what is tolerated. Without an estimate of the
-    population, nothing would have been seen in it. What is inconclusive for want of data becomes
-    suspected if an estimate is above what is tolerated by more than noise; `deviation` is that of
-    the population's.
+    population, nothing would have been seen in it. What "no drift" excludes and an estimate shows
+    is suspected; otherwise data are wanting, unless an estimate is above what is tolerated by more
+    than noise: that is suspected, too. `deviation` is that of the population's.
     """
     cleared = verdict.outcome in (Outcome.NO_DRIFT, Outcome.NO_ALARM)
     if not cleared and (verdict.outcome, verdict.cause) != (Outcome.INCONCLUSIVE, Cause.LIMITS):
@@ -253,10 +255,15 @@ def held_against_estimates(
         above = f"the fraction of records outside the reference is above the tolerance: {outside}"
     else:
         return verdict
+    suspected = (
+        verdict.outcome is not Outcome.NO_ALARM
+        or (population is not None and population - _NOISE * deviation > verdict.threshold)
+        or (outside and verdict.outside and _above(outside, verdict.outside.tolerated, _NOISE))
+    )
     return replace(
         verdict,
         outcome=Outcome.INCONCLUSIVE,
-        cause=Cause.NEAR,
+        cause=Cause.NEAR if suspected else Cause.LIMITS,
         reason=f"{above}, which may be chance",
         resolve="more records or fewer cells, if it is chance; if not, a look at clients' records",
     )
@@ -365,15 +372,15 @@ def _excluded(upper: UpperLimit, threshold: float, resolution: float) -> _Found:
         return Outcome.INCONCLUSIVE, Cause.LIMITS, reason, upper.resolves(excluded)
     if upper.value <= threshold:
         rule = f"the {threshold:g} nats that are tolerated"
-    reason = f"whatever its shape, a drift is below {rule}, with confidence {100 * upper.level:g} %"
+    reason = f"the divergence is below {rule}, with confidence {100 * upper.level:g} %"
     return Outcome.NO_DRIFT, Cause.LIMITS, reason, None
 
 
 def _quiet(seen: float, threshold: float, whose: str) -> _Found:
     """Return what a check says that found nothing and would have seen something."""
     reason = (
-        f"no drift above {threshold:g} nats was found; one of {seen:.3g} nats would have shown as "
-        f"an estimate above that for {whose} with probability {LIKELY:g} if it were spread, "
-        "tilted, vanishing or one new symbol; one of another shape may be larger"
+        f"the estimate is not above the tolerated {threshold:g} nats; a drift of {whose} by "
+        f"{seen:.3g} nats would have put it there with probability {LIKELY:g}, if spread, tilted, "
+        "vanishing or one new symbol; of another shape, one up to the limit may have been missed"
     )
     return Outcome.NO_ALARM, Cause.FORECAST, reason, None

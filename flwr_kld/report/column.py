@@ -78,8 +78,10 @@ class Reading:
 
     @property
     def estimates(self) -> tuple[Estimated, ...]:
-        """What was estimated, the population's first."""
-        return (self.headline, self.of_cohort) if self.of_population else (self.of_cohort,)
+        """Of whom people see an estimate: of the cohort last, and only if it was drawn."""
+        if self.drawn and self.of_population is not None:
+            return self.of_population, self.of_cohort
+        return (self.headline,)
 
     @property
     def headline(self) -> Estimated:
@@ -261,7 +263,17 @@ def _cells(name: str, column: ColumnReport) -> Iterator[str]:
     yield f"{shown(name)} ({column.unit})" if column.unit else shown(name)
     yield f"{MARKS[column.outcome]} {word_of(column.verdict)}"
     yield "–" if column.changed is None else share(column.changed)[1]
-    yield column.sentence or ""
+    yield column.sentence or _missed(column)
+
+
+def _missed(column: ColumnReport) -> str:
+    """Say what is not excluded where few records can have changed, but D may be much."""
+    verdict, changed = column.verdict, column.changed
+    if verdict is None or changed is None or verdict.outcome is not Outcome.NO_ALARM:
+        return ""
+    # Pinsker's inequality is nearly an equation unless values vanish.
+    usual = 2 * changed.high**2
+    return "rare values may be gone" if usual < verdict.alarm.excluded(verdict.threshold) else ""
 
 
 def share(figure: Figure) -> tuple[str, str, str]:
@@ -272,11 +284,13 @@ def share(figure: Figure) -> tuple[str, str, str]:
 
 
 def _caption(columns: list[ColumnReport], most: int) -> str:
-    whose = "population's records" if any(one.reading.drawn for one in columns) else "records"
+    whose, moved = "records", ""
+    if any(one.reading.drawn for one in columns):
+        whose, moved = "population's records", " What moved is of the drawn clients' records."
     words = (
         f"changed: how many of the {whose} would have to change to match the reference, with a "
-        "95 % interval. Outcomes go by the divergence D in the details, to which values that "
-        "vanish or appear matter more"
+        f"95 % interval.{moved} Outcomes go by the divergence D in the details, to which values "
+        "that vanish or appear matter more"
     )
     if others := columns[most:]:
         ends = Counter(word_of(column.verdict) for column in others)

@@ -116,7 +116,7 @@ class OneClient:
                 "one client may decide: most_records= or protects=WholeClients(…) limits them"
             )
         if self.share > _LARGE:
-            return f"{self.holder}: most_records= limits what one client counts"
+            return f"{self.holder}; most_records= could limit that"
         return None
 
     @property

@@ -39,15 +39,19 @@ def _sentences(columns: Columns, verdict: Verdict | None) -> list[str]:
     if verdict.cause is Cause.CONTRADICTION:
         return ["Inconclusive: the published counts contradict each other.", "A client is wrong."]
     cleared = verdict.outcome is Outcome.NO_DRIFT
-    how = "moved within what you tolerate" if cleared else "moved too little for an alarm"
+    how = "moved most" if cleared else "moved too little for an alarm"
     within = _moved_most(columns, how, alone="It")
     if cleared:
-        return [f"OK: no drift in {_all_of(columns)}.", *within]
+        beyond = " beyond what you tolerate" if within else ""
+        drawn = any(column.reading.drawn for column in columns.values())
+        whose = " of the drawn clients" if drawn else ""
+        return [f"OK: no drift{beyond} in {_all_of(columns)}{whose}.", *within]
     named = [name for name, one in columns.items() if _alike(one.verdict, verdict)]
     which, moved = _which(named, columns), _what_moved(named[0], columns[named[0]])
     several = len(named) > 1
     if verdict.outcome is Outcome.DRIFT:
-        return [f"ALARM: {which}.", *_added_up(verdict, named), moved]
+        alone = "One client alone could have made this." if verdict.by_one_client else ""
+        return [f"ALARM: {which}.", *_added_up(verdict, named), moved, alone]
     if verdict.outcome is Outcome.NO_ALARM:
         room = [] if within else _room(named, columns)
         return [f"No alarm, but too few data to clear {which}.", *within, *room]
@@ -56,6 +60,7 @@ def _sentences(columns: Columns, verdict: Verdict | None) -> list[str]:
         return [f"Inconclusive: too many records changed since {since}.", moved]
     if verdict.cause is Cause.DRAW:
         differ = "differ" if several else "differs"
+        moved = moved.replace("of the records", "of their records")
         return [f"Suspected: {which} {differ} in the drawn clients, perhaps by chance.", moved]
     if verdict.cause is Cause.NEAR:
         unsure = f"{'seem' if several else 'seems'} above your threshold"
@@ -121,11 +126,12 @@ def _low(column: ColumnReport) -> float:
 
 
 def _room(named: list[str], columns: Columns) -> list[str]:
-    """Say which changes are excluded in the columns that are not cleared: a limit, no estimate."""
-    known = [one for name in named if (one := columns[name].changed) is not None]
+    """Say how much the columns that are not cleared may have moved: a limit, no estimate."""
+    known = {name: one for name in named if (one := columns[name].changed) is not None}
     if not known:
         return []
-    *_, most = share(max(known, key=lambda one: one.high))
+    widest = max(known, key=lambda name: known[name].high)
+    *_, most = share(known[widest])
     if most.startswith("100"):
         return ["This check excludes nothing."]
-    return [f"This check excludes only changes above {most} of the records."]
+    return [f"Up to {most} of the records may have another {brief(widest)}."]

@@ -14,6 +14,7 @@ from flwr_kld.report.words import (
     as_text,
     aside,
     brief,
+    counted,
     evidence,
     in_digits,
     more_checks,
@@ -56,18 +57,28 @@ def about(report: Report) -> str:
     )
 
 
+_FAILED = ("refused", "client error")
+"""What the reasons begin with for which clients that do answer sent no counts."""
 _HEAVY = 2
 """Times a client's even part of the records from which on it is looked at before the others."""
 
 
 def next_step(report: Report) -> str:
     """Say what to do next."""
+    dropouts = report.cohort.dropouts.items()
+    failed = sum(n for reason, n in dropouts if reason.startswith(_FAILED))
+    why = f" Why {counted(failed, 'client')} sent no counts is in their logs." if failed else ""
+    return f"{_decided_next(report)}{why}"
+
+
+def _decided_next(report: Report) -> str:
+    """Say what to do about the outcome."""
     verdict, name = report.verdict, report.column
     if verdict is None:
         return "set a threshold, so that a check decides."
     client, clients = report.one_client, report.cohort.survivors
     if verdict.by_one_client and client.share is not None and verdict.outcome is Outcome.DRIFT:
-        if client.share * clients > _HEAVY:
+        if _stands_out(report):
             return f"look at one client first, as it alone could have made this: {client.holder}."
         return (
             f"find out whether it is one of the {clients:,} clients, any of which alone could have "
@@ -78,7 +89,10 @@ def next_step(report: Report) -> str:
         if outside is not None and "other" in outside.clear:
             return f"flwr-kld describe --discover {name!r} names the labels."
         names = some_of([brief(name) for name in drifted(report.columns)])
-        return f"find out why {names} changed. If that is meant to stay, make a new reference."
+        return (
+            f"find out why {names} changed. If that is meant to stay, make a new reference."
+            f"{_one_node(report)}"
+        )
     if verdict.resolve:
         cost = report.cost
         scarce = cost.budget is not None and cost.nights == 1 and EPSILON in verdict.resolve
@@ -86,10 +100,18 @@ def next_step(report: Report) -> str:
         return f"to decide, it takes {verdict.resolve}.{rarer}{_one_node(report)}"
     if verdict.outcome is Outcome.NO_ALARM:
         return (
-            f"nothing has to be done. More clients, more records of each, or a larger {EPSILON}, "
+            f"wait for the next check. More clients, more records of each, or a larger {EPSILON}, "
             f"could clear what is left.{_one_node(report)}"
         )
     return f"nothing to do.{_one_node(report)}"
+
+
+def _stands_out(report: Report) -> bool:
+    """Whether the largest client holds far more records than most."""
+    client = report.one_client
+    if client.share is None or client.name is None:
+        return False
+    return client.share * report.cohort.survivors > _HEAVY
 
 
 def _one_node(report: Report) -> str:
@@ -134,7 +156,9 @@ def budget(cost: CostSummary) -> str:
     if cost.room is None:
         return f"{rest}."
     if cost.room:
-        return f"{rest}, room for {more_checks(cost.room)} like this one, same clients."
+        less = cost.room * cost.epsilon > cost.left and cost.room > 1
+        sum_of = ": many cost less than the sum of their ε" if less else ""
+        return f"{rest}, room for {more_checks(cost.room)} like this one, same clients{sum_of}."
     on = "" if cost.frees_at is None else f", not before {when(cost.frees_at)} UTC"
     return f"{rest}: they are asked again when earlier checks have left the budget's window{on}."
 
@@ -162,12 +186,10 @@ def details(report: Report) -> Iterator[str]:
 
 def _who_they_are(reading: Reading) -> str:
     """Say whom estimates are of."""
-    *population, cohort = reading.estimates
+    *population, own = reading.estimates
     if not population:
-        return f"the cohort is {cohort.whose}"
-    if not reading.drawn:
-        return f"population and cohort are {cohort.whose}"
-    return f"the population is {population[0].whose}, the cohort {cohort.whose}"
+        return f"D is of {own.whose}"
+    return f"the population is {population[0].whose}, the cohort {own.whose}"
 
 
 def _one_client(report: Report) -> str:
@@ -178,13 +200,15 @@ def _one_client(report: Report) -> str:
     for name, column in report.columns.items():
         if column.verdict is not None and column.verdict.by_one_client:
             (drifts if column.drifted else hides).append(name)
-    could = [f"could have made the drift of {some_of(drifts)}"] if drifts else []
+    who, everyone = "one client", "all clients count"
+    if _stands_out(report):
+        who, everyone = "it", "it counts"
+    could = [f"{who} alone could have made the drift of {some_of(drifts)}"] if drifts else []
     if hides:
-        could.append(f"could hide a drift of {some_of(hides)} by false counts")
+        could.append(f"what is said of {some_of(hides)} holds only if {everyone} truly")
     if not could:
         return client.note or ""
-    who = "it" if client.name else "one client"
-    return f"{client.note or client.holder}; {who} alone {', and '.join(could)}"
+    return "; ".join([client.note or client.holder, *could])
 
 
 def false_alarms(report: Report) -> str:
@@ -199,7 +223,8 @@ def false_alarms(report: Report) -> str:
 def _of_column(name: str, column: ColumnReport, alone: Report) -> Iterator[str]:
     """Yield the details of one column."""
     reading, verdict = column.reading, column.verdict
-    estimates = "; ".join(f"D of the {one.of} {one}" for one in reading.estimates)
+    several = len(reading.estimates) > 1
+    estimates = "; ".join(f"D{f' of the {one.of}' * several} {one}" for one in reading.estimates)
     limits = ""
     if verdict is not None:
         most = f"at most {nats(alone.upper_limit)} whatever its shape"

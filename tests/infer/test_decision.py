@@ -65,7 +65,7 @@ def test_a_check_that_found_nothing_is_quiet_if_it_would_have_seen_something():
     assert verdict.seen_from == 0.135
     assert "0.135 nats" in verdict.reason
     assert verdict.cause is Cause.FORECAST
-    assert "above 0.1 nats" in verdict.reason
+    assert "tolerated 0.1 nats" in verdict.reason
     assert verdict.resolve is None
 
 
@@ -102,7 +102,9 @@ def test_no_all_clear_stands_beside_an_estimate_above_the_threshold(
     verdict = decided(limit, seen_from=lambda: 0.15)
     held = held_against_estimates(verdict, population, cohort, None)
     assert (held.outcome is Outcome.INCONCLUSIVE) == taken_back
-    assert not taken_back or held.cause is Cause.NEAR
+    # Excluded and estimated all the same, or an estimate beyond noise, which is 0 here; else the
+    # cohort's own number is chance, as data are few
+    assert not taken_back or held.suspected == (limit == 0.19 or population > 0.1)
 
 
 @pytest.mark.parametrize(
@@ -143,6 +145,14 @@ def test_an_estimate_that_reads_as_the_threshold_is_called_a_little_above_it():
     for estimate, little in ((0.1004, True), (0.102, False)):
         reason = held_against_estimates(verdict, estimate, None, None).reason
         assert ("a little above" in reason) is little
+
+
+@pytest.mark.parametrize(("deviation", "suspected"), [(0.04, True), (0.06, False)])
+def test_chance_above_the_threshold_where_data_are_few_is_no_suspicion(deviation, suspected):
+    quiet = decided(0.21, seen_from=lambda: 0.15)
+    held = held_against_estimates(quiet, 0.2, 0.2, None, deviation=deviation)
+    assert held.outcome is Outcome.INCONCLUSIVE
+    assert held.suspected is suspected
 
 
 def test_nothing_would_have_been_seen_without_an_estimate():
