@@ -225,7 +225,7 @@ def require_answers(answered: int, least: int, left_out: Mapping[Participant, st
     why = by_reason(left_out)
     if not answered and left_out and all(said.startswith(_REFUSED) for said in why):
         told = "; ".join(f"{n}: {reason}" for reason, n in why.items())
-        raise NobodyAnswered(f"every client refused, and nothing is spent ({told})")
+        raise NobodyAnswered(f"every client refused ({told})")
     require_clients(answered, least, "answered", why)
 
 

@@ -120,7 +120,7 @@ class SecureSum:
             why = "".join(f"; {n}: {reason}" for reason, n in by_reason(run.heard).items())
             words = f"the secure sum was given up: {error}{why}"
             if not run.may_have_sent:
-                raise NobodyAnswered(f"{words}; no client sent numbers: nothing is spent") from None
+                raise NobodyAnswered(f"{words}; no client sent numbers") from None
             raise CheckFailed(words) from None
         clients = len(result.survivors)
         total: ClearSum | ShareSum

@@ -39,6 +39,7 @@ from flwr_kld.cli.new_app import (
     SIMULATED,
     Proposal,
     app_files,
+    arguments_of,
     fill,
     quoted,
     write_files,
@@ -145,9 +146,7 @@ def _client(client: Component, package: str, identifier: str | None) -> str:
             f"it to @app.train() and @app.evaluate(){BY_HAND}"
         )
     known = _free("reference", client)
-    rows = f"node_records(context, {known}.domain)"
-    ids = "" if identifier is None else f", record_ids=lambda context: {rows}[{identifier!r}]"
-    call = f"\n{_CALL}({client.name}, node_records, {known}.domain{ids})"
+    call = f"\n\n{_CALL}({arguments_of(client.name, known, identifier)})"
     added = [
         _import_reference(package, known),
         f"from flwr_kld.clients import {_CALL}, node_records",
@@ -468,7 +467,8 @@ def init(
     if out is not None:
         _require_new(folder)
     ledger = _ledger_in(folder) if ledger is None else _named(ledger)
-    public, book = rows.file or folder / "public.csv", folder / "standing.db"
+    public = folder / "public.csv" if rows.file is None else Path(os.path.abspath(rows.file))
+    book = folder / "standing.db"
     waits = "" if out is None else f" drift-nodes={proposal.nodes}"
     real = ("--run-config", f'{SAMPLE}=""{waits}')
     schedule = _cron_line(folder, connection, at, ledger, real)

@@ -225,18 +225,12 @@ def app_files(
 ) -> dict[str, str]:
     """Return the app's text files, without its reference, by their paths in it."""
     package = package_of(name)
-    arguments = ["app", "node_records", "reference.domain"]
+    more: list[str] = []
     clients, both, also = ["answer_drift_queries", "node_records"], "reference", ""
     if pinned := proposal.aggregators:
-        arguments += ["secure_sum=PinnedByNode()", "aggregators=AGGREGATORS"]
+        more = ["secure_sum=PinnedByNode()", "aggregators=AGGREGATORS"]
         clients += ["PinnedByNode", "aggregate_drift_checks"]
         both, also = "AGGREGATORS, reference", "\naggregate_drift_checks(app)"
-    call = ", ".join(arguments)
-    if identifier or pinned:  # as the formatter would break the line
-        rows = "node_records(context, reference.domain)"
-        if identifier:
-            arguments.append(f"record_ids=lambda context: {rows}[{identifier!r}]")
-        call = "".join(f"\n    {one}," for one in arguments) + "\n"
     return {
         f"{package}/__init__.py": "",
         f"{package}/drift.py": fill("drift.py.txt") + _pinned(pinned),
@@ -245,7 +239,7 @@ def app_files(
             package=package,
             both=both,
             clients=_imported("flwr_kld.clients", ", ".join(sorted(clients, key=_as_imported))),
-            arguments=call,
+            arguments=arguments_of("app", "reference", identifier, more),
             also=also,
         ),
         f"{package}/server_app.py": fill(
@@ -267,6 +261,17 @@ def app_files(
         "deploy/guard.toml": proposal.guard(reference),
         ".gitignore": "drift.db*\nstanding.db*\n",
     }
+
+
+def arguments_of(app: str, reference: str, identifier: str | None, more: Sequence[str] = ()) -> str:
+    """Return what ``answer_drift_queries`` is called with, in lines as a formatter breaks them."""
+    found = [app, "node_records", f"{reference}.domain", *more]
+    if identifier is not None:
+        rows = f"node_records(context, {reference}.domain)"
+        found.append(f"record_ids=lambda context: {rows}[{identifier!r}]")
+    elif not more:
+        return ", ".join(found)
+    return "".join(f"\n    {one}," for one in found) + "\n"
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:

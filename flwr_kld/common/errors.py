@@ -22,7 +22,7 @@ class CheckFailed(RuntimeError):
 
 
 class NobodyAnswered(CheckFailed):
-    """No client of a check sent a number, so nothing is spent."""
+    """No client of a check sent a number: it cost nothing, but what began a session."""
 
 
 class SessionOver(CheckFailed):

@@ -134,7 +134,7 @@ def _summary(entry: Entry) -> str | None:
 _HOW = {
     FailureKind.COHORT: "refused before anybody was asked",
     FailureKind.BUDGET: "refused before anybody was asked",
-    FailureKind.REFUSED: "nothing was released or spent",
+    FailureKind.REFUSED: "nothing was released, and this cost nothing",
     FailureKind.UNANSWERED: "nothing was released",
     FailureKind.ERROR: "the ServerApp broke",
 }

@@ -134,4 +134,5 @@ def _room(named: list[str], columns: Columns) -> list[str]:
     *_, most = share(known[widest])
     if most.startswith("100"):
         return ["This check excludes nothing."]
-    return [f"Up to {most} of the records may have another {brief(widest)}."]
+    another = "changed" if len(columns) == 1 else f"another {brief(widest)}"
+    return [f"Up to {most} of the records may have {another}."]
