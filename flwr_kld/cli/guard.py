@@ -183,6 +183,9 @@ def _summary(audit: Audit) -> Iterator[str]:
     answered, total = counted(len(checks), "check"), shown(sum(spends.values(), Fraction(0)))
     yield f"{answered} answered; refused checks leave no receipt, but a line in the node's log"
     yield f"{counted(len(spends), 'charge')}, epsilon {total} in all"
+    if checks:
+        end = datetime.fromtimestamp(max(one.until for one in checks), UTC)
+        yield f"the last of these answers may be released until {utc(end)}"
     if rounds := len(audit.receipts) - len(checks):
         yield f"{counted(rounds, 'round')} of training, each of its own epsilon"
     yield f"signed by {audit.public.hex()}"

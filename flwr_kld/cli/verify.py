@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +12,7 @@ from flwr_kld.cli.common import LONGEST_REPORT, results
 from flwr_kld.guard.receipts import Receipt
 from flwr_kld.report.audit import TOLERANCE, NotVerified, read, receipts_of, require_verified
 from flwr_kld.report.report import Report
-from flwr_kld.report.words import counted
-from flwr_kld.trust.terms import Terms
+from flwr_kld.report.words import counted, some_of
 
 
 def verify(
@@ -29,8 +28,8 @@ def verify(
     public: Annotated[
         list[str] | None,
         typer.Option(
-            help="Public key of the server or of an aggregator that must have signed, 64 "
-            "hexadecimal digits; may be repeated."
+            help="Public key of the server or an aggregator, which must have signed, or of a node "
+            "whose receipts are there: 64 hexadecimal digits; may be repeated."
         ),
     ] = None,
 ) -> None:
@@ -47,13 +46,14 @@ def verify(
         report = read(written.decode())
         terms = require_verified(report)
         signers = _signers(report)
-        for key in public or ():
-            if key not in signers:
-                raise NotVerified(f"the holder of {key} did not sign it")
         held = None if receipts is None else receipts_of(terms, receipts)
+        signed = signers.keys() | {node.hex() for node, _ in held or ()}
+        for key in public or ():
+            if key not in signed:
+                raise NotVerified(f"the holder of {key} did not sign it")
     except ValueError as error:
         raise ValueError(f"{file} is refused: {error}") from None
-    for line in _proved(report, terms, signers, held):
+    for line in _proved(report, signers, held, set(public or ())):
         results.print(line, soft_wrap=True, markup=False)
 
 
@@ -66,13 +66,21 @@ def _signers(report: Report) -> dict[str, str]:
     return found | {evidence.public: "the server"}
 
 
+def _receipts(nodes: Sequence[str]) -> str:
+    """Count receipts, given the node of each."""
+    return f"{counted(len(nodes), 'receipt')} of {counted(len(set(nodes)), 'node')}"
+
+
 def _proved(
     report: Report,
-    terms: Terms,
     signers: dict[str, str],
     held: Sequence[tuple[bytes, Receipt]] | None,
+    known: Set[str],
 ) -> Iterator[str]:
-    """Yield what is proved, what rests on whose word, and what is not proved."""
+    """Yield what is proved, what rests on whose word, and what is not proved.
+
+    Anybody can write receipts by a key of their own: they prove something of `known` keys only.
+    """
     evidence = report.evidence
     if evidence is None:
         return
@@ -86,8 +94,14 @@ def _proved(
     if held is None:
         yield "not looked at: nodes' receipts, --receipts"
     else:
-        nodes = counted(len({public for public, _ in held}), "node")
-        yield f"proved: receipts of {len(held)} clients of {nodes} are of this question and ε"
+        nodes = [node.hex() for node, _ in held]
+        if vouched := [node for node in nodes if node in known]:
+            yield f"proved: {_receipts(vouched)}, whose keys you gave, are of this question and ε"
+        if others := [node for node in nodes if node not in known]:
+            yield (
+                f"on the word of whoever gave them: {_receipts(others)} that you named by no "
+                f"--public are of this question and ε: {some_of(sorted(set(others)))}"
+            )
     whose = "the aggregators'" if evidence.aggregators else "the server's"
     yield (
         f"on {whose} word: the released numbers are a sum of what {report.cohort.survivors} "

@@ -204,6 +204,7 @@ def _length(moves: Moves) -> float:
 
 def _unserved(guarantee: Guarantee) -> ValueError:
     return ValueError(
-        f"no noise table serves epsilon={guarantee.epsilon}, delta={guarantee.delta}: choose an "
-        "epsilon between 0.0001 and 20, and a delta of 0 or at least 1e-11"
+        f"no noise table serves epsilon={guarantee.epsilon}, delta={guarantee.delta}: raise "
+        "epsilon, up to 20, for a standing session of several columns to .5 or more; delta is 0 or "
+        "at least 1e-11"
     )

@@ -71,7 +71,8 @@ class Trusted(CentralNoise):
         discrete Laplace or discrete Gaussian, whichever has the smaller variance.
     protects : "record" or WholeClients
         ``"record"`` (default): that one record changes its value. How many records each client has
-        is public, and ε is that of replacing a record: ε/2 for each record added or removed.
+        is public, and ε is that of replacing a record. Adding or removing one costs ε/2 under
+        Laplace noise of counts alone, and up to .7 ε at the same δ under Gaussian noise.
         ``WholeClients(most_records=50)``: that one client's records are replaced by none; clients
         with more records count a uniform sample of theirs. Which clients took part is public.
     allotment : Allotment

@@ -447,9 +447,16 @@ def test_receipts_of_the_check_are_held_against_it(guarded, tmp_path):
     assert len(found) == 20
     file = tmp_path / "report.json"
     file.write_text(report.to_json())
-    ended = run(file, "--receipts", folder, folder=tmp_path)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert "receipts of 20 clients" in ended.stdout
+    ((node, _), *_) = found
+    for named in (True, False):  # anybody can make receipts by a key of their own
+        public = ("--public", node.hex()) if named else ()
+        ended = run(file, "--receipts", folder, *public, folder=tmp_path)
+        assert (ended.returncode, ended.stderr) == (0, "")
+        (line,) = (one for one in ended.stdout.splitlines() if "20 receipts" in one)
+        assert line.startswith("proved") == named
+        assert (node.hex() in line) != named
+    ended = run(file, "--receipts", folder, "--public", "00" * 32, folder=tmp_path)
+    assert ended.returncode == 4
 
 
 def test_receipts_that_do_not_fit_are_refused(guarded, tmp_path):
