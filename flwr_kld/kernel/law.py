@@ -104,7 +104,7 @@ class NoiseTable:
     @cached_property
     def probabilities(self) -> NDArray[np.float64]:
         """``P(Z = k)`` over `support`, rounded to float64; for estimators, not for privacy."""
-        return np.array([w / TOTAL for w in self.weights])
+        return np.array(self.weights, np.float64) / float(TOTAL)
 
     @cached_property
     def variance(self) -> float:

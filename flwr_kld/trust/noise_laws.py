@@ -62,11 +62,11 @@ def discrete_gaussian(sigma: float) -> NoiseTable:
     if sigma * math.sqrt(2 * math.log(TOTAL)) > 1.1 * _LONGEST_REACH:
         raise _too_large("sigma", "epsilon or delta")  # at once, not after a million weights
     with localcontext(prec=60, rounding=ROUND_FLOOR):
-        curvature = 1 / Decimal(sigma) ** 2
+        least, curvature = 1 / Decimal(TOTAL), 1 / Decimal(sigma) ** 2
         step, shrink = (-curvature / 2).exp(), (-curvature).exp()
-        relative = [Decimal(1)]  # e**(-k**2 / 2 sigma**2), by two multiplications an entry
-        while relative[-1] * TOTAL > 1:
-            relative.append(relative[-1] * step)
+        relative = [weight := Decimal(1)]  # e**(-k**2 / 2 sigma**2): two multiplications an entry
+        while weight > least:
+            relative.append(weight := weight * step)
             step *= shrink
             if len(relative) > _LONGEST_REACH:
                 raise _too_large("sigma", "epsilon or delta")
@@ -141,6 +141,6 @@ def _of_ratios(ratios: Iterable[Decimal]) -> NoiseTable:
 def _table(relative: list[Decimal]) -> NoiseTable:
     """Build the symmetric law with ``P(k) / P(0) = relative[k]``, k = 0, 1 and so on."""
     unit = TOTAL / (2 * sum(relative, Decimal(0)) - 1)
-    side = [int(unit * r) for r in relative[1:] if unit * r >= 1]
+    side = [weight for r in relative[1:] if (weight := int(unit * r))]
     centre = TOTAL - 2 * sum(side)
     return NoiseTable((*side[::-1], centre, *side))
