@@ -10,6 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, MutableMapping
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -103,8 +104,9 @@ def clock(monkeypatch) -> SimpleNamespace:
 
 @pytest.fixture
 def two_cohorts(monkeypatch) -> None:
-    """A forecast draws two cohorts and not sixteen: its numbers are in planner/test_forecast."""
-    monkeypatch.setattr("flwr_kld.planner.detection._COHORTS", 2)
+    """A forecast draws two cohorts of each kind: its numbers are in planner/test_forecast."""
+    for name in ("detection", "forecast"):
+        monkeypatch.setattr(import_module(f"flwr_kld.planner.{name}"), "_COHORTS", 2)
 
 
 @pytest.fixture

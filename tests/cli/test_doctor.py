@@ -148,6 +148,7 @@ def test_a_schedule_is_the_apps_own(cli, place):
     assert "--schedule" in taken["schedule"]["next"]
 
 
+@pytest.mark.usefixtures("two_cohorts")
 def test_the_forecast_that_it_names_is_of_the_apps_own_checks(cli, tmp_path):
     sample, app = tmp_path / "sample.csv", tmp_path / "app"
     sample.write_text("\n".join(["nr,age", *(f"{n},{n * 7 % 31}" for n in range(200))]))

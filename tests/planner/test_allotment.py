@@ -23,6 +23,7 @@ from flwr_kld.strategies import (
     UniformCohort,
 )
 
+pytestmark = pytest.mark.usefixtures("two_cohorts")
 CARS = Labels(["bus", "car", "train"])
 
 

@@ -101,6 +101,7 @@ def test_cohorts_have_the_variance_of_their_design_effect(effect):
     assert drawn.var(axis=0) == pytest.approx(effect * 200 * law * (1 - law), rel=0.13)
 
 
+@pytest.mark.usefixtures("two_cohorts")
 def test_the_error_is_a_distance_from_the_populations_divergence():
     """A cohort that is small for its domain lies far from its population by itself."""
     few = case("few records for the domain", 400, clients=40, records=20)
@@ -146,6 +147,7 @@ def table_forecast():
     return forecast(COLUMNS, setting)
 
 
+@pytest.mark.usefixtures("two_cohorts")
 def test_a_table_is_as_hard_to_check_as_its_hardest_column():
     told = table_forecast()
     assert told.column == "same"  # nothing in it can drift, but to 'other'
@@ -155,6 +157,7 @@ def test_a_table_is_as_hard_to_check_as_its_hardest_column():
     assert told.columns["die"].smallest > told.columns["fair"].smallest > 0.01
 
 
+@pytest.mark.usefixtures("two_cohorts")
 def test_a_column_has_the_noise_of_all_and_its_part_of_the_rate():
     told = table_forecast().columns["die"]
     alone = COLUMNS.columns["die"]
@@ -188,6 +191,7 @@ def test_a_column_among_many_is_found_nearly_as_soon_as_alone(columns):
 FEW = Setting(clients=4, records=50, trust=Trusted(1.0), threshold=None)
 
 
+@pytest.mark.usefixtures("two_cohorts")
 def test_what_cannot_be_found_is_said():
     tiny = Setting(clients=4, records=5, trust=Trusted(0.1), threshold=1.0)
     assert forecast(REFERENCE, tiny).smallest is None
@@ -195,6 +199,7 @@ def test_what_cannot_be_found_is_said():
     assert told.smallest is None
 
 
+@pytest.mark.usefixtures("two_cohorts")
 def test_a_row_is_json():
     row = forecast(REFERENCE, FEW).to_dict()
     assert json.loads(json.dumps(row)) == row

@@ -74,6 +74,7 @@ def test_each_column_is_forecast_with_its_own_design_effect_and_threshold():
     assert estimates["b"].setting.threshold is None
 
 
+@pytest.mark.usefixtures("two_cohorts")
 def test_a_quiet_check_is_promised_where_there_are_clients_enough():
     column = Reference.from_probabilities(Labels(list(range(20))), [0.05] * 20)
     many, few = (
@@ -85,6 +86,7 @@ def test_a_quiet_check_is_promised_where_there_are_clients_enough():
     assert forecast(column, replace(MANY, threshold=None)).seen_from is None
 
 
+@pytest.mark.usefixtures("two_cohorts")
 def test_a_reference_of_few_records_is_not_promised_what_it_cannot_tell():
     setting = replace(MANY, clients=2000, threshold=0.05)
     law = Reference.from_probabilities(Labels(list(range(20))), [0.05] * 20)

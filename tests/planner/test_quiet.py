@@ -69,6 +69,7 @@ def test_where_nothing_moved_the_estimate_is_far_below():
     assert CHECK.above(Drift(REFERENCE, "tilted").at(0.4)) > 3
 
 
+@pytest.mark.usefixtures("two_cohorts")
 def test_a_plan_knows_that_noise_hides_how_alike_records_are():
     """A check tells its design effect with noise, and takes the upper end."""
     setting = Setting(clients=30, records=30, trust=Trusted(0.3), population=600, threshold=0.1)
