@@ -1,9 +1,21 @@
 """Small made-up handwriting: no download, no real data."""
 
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from flwr_kld.simulations.scenario import Scenario
+
+
+@pytest.fixture(scope="module")
+def drawn_once() -> Iterator[None]:
+    """Draw what a virtual writer holds at a check once: check, predictor and truth each ask."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Scenario, "_virtual", cache(Scenario._virtual))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ REPLAYED = "invalid reply: the reply belongs to another check"
 
 
 @pytest.fixture(scope="module", params=["in process", pytest.param("ray", marks=pytest.mark.slow)])
-def lines(request, tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+def lines(request, drawn_once, tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     """What one run of the simulation wrote down, a line a round."""
     home = tmp_path_factory.mktemp("run")
     config = {"writers": WRITERS, "cohort": WRITERS, "nodes": NODES, "checks": ROUNDS}
