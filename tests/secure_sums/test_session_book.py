@@ -5,15 +5,14 @@ import resource
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from forks import in_a_fork
+from forks import forked, in_a_fork, joined
 from session_nights import TOMORROW, a_night
 
 from flwr_kld import Labels, Reference
@@ -347,43 +346,34 @@ def test_terms_of_no_session_are_refused(book):
         book.open(replace(terms(1), night=None), SIZE)
 
 
-KILLED = """
-import os, signal, sys
-sys.path.insert(0, {tests!r})
-from pathlib import Path
-from secure_sums.test_session_book import KEY, SIZE, ANN, terms
-from flwr_kld.kernel.law import SystemBits
-from flwr_kld.trust.session_book import SessionBook
-import flwr_kld.common.durable_files as durable, threading, time
-book = SessionBook(Path({file!r}), KEY)
-print("ready", flush=True)
-for number in range(1, 300):
-    try:
-        night = book.open(terms(number, 0, nights=300), SIZE)
-    except Exception:
-        continue
-    night.came(ANN + bytes([255] * 38), bytes([number % 256] * SIZE), "x"); night.silent()
-    night.claim(SystemBits())
-    print(number, flush=True)
-"""
-
-
 def test_a_process_that_is_killed_loses_no_night_that_it_released(tmp_path):
     """Killed at any moment, seven times: each later night finds all nights before it."""
     file, released = tmp_path / "standing.db", [0]
-    code = KILLED.format(tests=str(Path(__file__).parents[1]), file=str(file))
+
+    def release(told: int) -> None:
+        book = SessionBook(file, KEY)
+        for number in range(1, 300):
+            try:
+                night = book.open(terms(number, 0, nights=300), SIZE)
+            except QueryRefused:
+                continue
+            night.came(ANN + bytes([255] * 38), bytes([number % 256] * SIZE), "x")
+            night.silent()
+            night.claim(SystemBits())
+            os.write(told, f"{number}\n".encode())
+
     for kill in range(7):
-        run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-        assert run.stdout is not None
-        for line in run.stdout:
-            if line.strip().isdigit():
+        reading, writing = os.pipe()
+        child = forked(partial(release, writing))
+        os.close(writing)
+        with os.fdopen(reading) as lines:
+            for line in lines:
                 released.append(int(line))
                 if len(released) % 9 == kill:
-                    run.send_signal(signal.SIGKILL)
+                    os.kill(child, signal.SIGKILL)
                     break
-        rest = [int(line) for line in run.stdout.read().split() if line.isdigit()]
-        released += rest
-        run.wait()
+            released += map(int, lines)
+        joined(child)
     assert released == sorted(set(released))
     book = SessionBook(file, KEY)
     with pytest.raises(QueryRefused, match="AnsweredAlready"):
