@@ -45,8 +45,9 @@ settings.load_profile("ours")
 gc.disable()  # modules and thousands of tests are made now, and none of them goes before the end
 
 LONGEST = (
-    "test_superlink.py", "test_ray.py", "test_packaging.py", "test_forecast.py",
-    "test_standing.py", "test_decisions.py", "test_secure_sum.py",
+    "test_superlink.py", "test_ray.py", "test_init_run.py", "test_packaging.py", "test_forecast.py",
+    "test_standing.py", "test_decisions.py", "test_secure_sum.py", "test_study.py",
+    "test_predictor_run.py", "test_mutations.py", "test_nights.py",
 )  # fmt: skip
 """Files that would keep one worker busy after the others have finished."""
 
@@ -54,6 +55,14 @@ LONGEST = (
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: Path(item.path).name not in LONGEST)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator:
+    """Report no keywords: nobody reads them, and they are a third of what sending one takes."""
+    report = yield
+    report.keywords = {}
+    return report
 
 
 def pytest_collection_finish() -> None:
