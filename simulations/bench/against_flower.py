@@ -1,5 +1,7 @@
 """A check beside what a Flower user would write today, in the same run; neither is private.
 
+A check is over when its report can be read: as text, and as data.
+
 - *histograms in the clear*: every client sends its counts of all symbols, the server adds them up
   and compares them with the reference;
 - *column means*: every client sends a mean, as Flower's own example of federated analytics does.
@@ -38,7 +40,13 @@ def of_clients(clients: int, repeats: int) -> Iterator[Row]:
     reference = Reference.from_samples(domain, values.ravel(), floor=0.1)
     grid = InProcessGrid(_app(values, domain), clients)
     monitor = KLDrift(reference, Trusted(epsilon=1.0, delta=1e-6))
-    monitor.check(grid)  # the first one fills caches
+
+    def check() -> None:
+        report = monitor.check(grid)
+        str(report)
+        report.to_dict()
+
+    check()  # the first one fills caches
 
     def histograms() -> float:
         total = sum(reply.content["own"]["counts"].numpy() for reply in _ask(grid, "histogram"))
@@ -49,7 +57,7 @@ def of_clients(clients: int, repeats: int) -> Iterator[Row]:
 
     for peer, run in (("histograms in the clear", histograms), ("column means", means)):
         yield measured(
-            "against_flower", f"check of {clients:,} clients", cpu(lambda: monitor.check(grid)),
+            "against_flower", f"check of {clients:,} clients", cpu(check),
             repeats=repeats, peer=peer, theirs=cpu(run),
         )  # fmt: skip
 
