@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,11 +44,17 @@ def _blind(domain: Domain, symbols: Symbols) -> Iterator[tuple[str, NDArray[np.b
     features = domain.features if isinstance(domain, Table) else columns
     rows = symbols.reshape(len(symbols), domain.per_record).T
     for (name, column), part, own in zip(columns.items(), domain.parts, rows, strict=True):
-        index = column.unlisted_index()
-        if name in features and len(symbols) and (index < 0).any():
-            unlisted = index[own - part.start] >= 0
-            if unlisted.mean() > MOST_UNLISTED:
+        odd = _odd_symbols(column)
+        if name in features and len(symbols) and not odd.all():
+            unlisted = odd[own - part.start]
+            if np.count_nonzero(unlisted) / len(unlisted) > MOST_UNLISTED:
                 yield name, unlisted
+
+
+@lru_cache(maxsize=64)
+def _odd_symbols(column: Domain) -> NDArray[np.bool_]:
+    """Return which symbols are unlisted."""
+    return column.unlisted_index() >= 0
 
 
 def require_listed_values(domain: Domain, symbols: Symbols, records: Any) -> None:
