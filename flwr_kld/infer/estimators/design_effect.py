@@ -159,6 +159,8 @@ class DesignEffects:
     def of_groups(self, weights: Floats, law: Floats) -> Floats:
         """Return the largest that sums over the cells with these weights may have; shape [sums]."""
         # Shapes: weights [sums, cells].
+        if self.average <= 1 or self.most <= 1:
+            return np.full(len(weights), self.average)
         centred = weights - (weights @ law)[:, None]
         size = np.abs(centred).max(axis=1, keepdims=True, initial=0)
         centred = centred / np.where(size > 0, size, 1)

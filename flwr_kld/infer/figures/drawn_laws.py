@@ -84,33 +84,35 @@ def drawn_laws(noisy: NoisyCounts, seen: Floats, *, design_effect: float) -> Flo
     uniform, normal = _random_numbers(min(max(_NUMBERS // cells, _FEWEST), _DRAWS), cells)
     middle = (np.arange(len(uniform)) + 0.5) / len(uniform)
     tau = np.searchsorted(np.cumsum(chance / chance.sum())[:-1], middle)
-    component, left = np.zeros(uniform.shape, dtype=np.int8), uniform * mixed[tau]
-    for row, weights in zip(likelihood[:-1], mixtures[tau].T, strict=False):
-        left -= weights[:, None] * row
-        component += (left > 0).view(np.int8)
+    component = np.zeros(uniform.shape, dtype=np.int8)
+    for own in np.unique(tau):  # ascending, as `tau` is
+        drawn = slice(*np.searchsorted(tau, (own, own + 1)))
+        left = uniform[drawn] * mixed[own]
+        for row, weight in zip(likelihood[:-1], mixtures[own], strict=False):
+            if weight:
+                left -= weight * row
+            component[drawn] += (left > 0).view(np.int8)
     place = component.astype(np.int64) * cells + np.arange(cells)
     spread = variance.take(place)
     return _on_simplex(pi + shift.take(place) + np.sqrt(spread) * normal, spread, pi)
 
 
-def laws_around(noisy: NoisyCounts, laws: Floats, effects: DesignEffects) -> Floats:
-    """Draw what other cohorts' noisy counts may show of laws over the cells.
+def laws_around(noisy: NoisyCounts, law: Floats, effects: DesignEffects) -> Floats:
+    """Draw what other cohorts' noisy counts may show of a law over the cells.
 
     Clients may be of few kinds: then all that they differ in is larger or smaller at once. And they
     may differ in the rarest cells alone, which figures weigh most.
     """
-    # Shapes: laws [laws, cells]; what is returned [laws, draws, cells].
+    # Shapes: law [cells]; what is returned [draws, cells].
     pi, total, cells = noisy.plan.mass, noisy.records, noisy.plan.cells
     draws = min(max(_NUMBERS // cells, _FEWEST), _DRAWS)
     _, normal = _random_numbers(draws, cells)
     noise = fraction_noise(noisy) + _LEAST_VARIANCE
-    rarest = np.stack([effects.of_rarest(law) for law in laws])
-    effect = np.maximum(rarest, effects.average)[:, None]
+    effect = np.maximum(effects.of_rarest(law), effects.average)
     # 0 if nothing was sampled; of independent records, all draws vary as much
     alike = effect
     if effect.max() > 1:
         alike = np.where(effect < 1, effect, 1 + (effect - 1) * _at_once(draws)[:, None])
-    law = laws[:, None]
     sampled = law / total * alike
     error = np.sqrt(sampled + noise) * normal
     # What sampling adds to one cell it takes from all others by their size, noise from all alike.

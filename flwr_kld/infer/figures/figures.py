@@ -22,7 +22,6 @@ from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.infer.allowance import share_apart
 from flwr_kld.infer.cell_fractions import as_law, noisy_fractions
 from flwr_kld.infer.estimators.design_effect import INDEPENDENT, DesignEffects
-from flwr_kld.infer.estimators.score import in_blocks
 from flwr_kld.infer.figures.drawn_laws import NEGLIGIBLE, drawn_laws, laws_around
 from flwr_kld.infer.figures.fractions import Fraction, fractions
 from flwr_kld.infer.figures.numbers import Figure
@@ -114,15 +113,15 @@ def _read(
     # From below, the nearest law on the way from Π to them that may look as far off as they do;
     # from above, as far as other cohorts of theirs look, less what chance adds. Laws farther on
     # the way than that are not drawn around.
-    farthest, usual = np.full((len(own), len(_STEPS)), -math.inf), np.empty_like(own)
-    last, middle = len(_STEPS) - 1, np.arange(1, len(_STEPS) - 1)
-    for some in (np.array([last, 0]), *in_blocks(middle, laws.size)):
-        if last not in some and (farthest[:, : some[0]] >= own[:, None]).any(axis=1).all():
+    farthest, usual = np.full((len(own), len(_STEPS)), -math.inf), own
+    last = len(_STEPS) - 1
+    for step in (last, *range(last)):
+        if step < last and (farthest[:, :step] >= own[:, None]).any(axis=1).all():
             break
-        around = np.sort(distances(laws_around(noisy, on_the_way[some], effects), pi), axis=-1)
-        farthest[:, some] = around[..., -1 - cut]
-        if last in some:
-            usual = around[:, 0].mean(axis=-1)
+        around = np.sort(distances(laws_around(noisy, on_the_way[step], effects), pi), axis=1)
+        farthest[:, step] = around[:, -1 - cut]
+        if step == last:
+            usual = around.mean(axis=1)
     enough = (farthest >= own[:, None]).argmax(axis=1)
     least = distances(on_the_way, pi)[np.arange(len(own)), np.maximum(enough - 1, 0)]
     most = farthest[:, last] + 2 * (own - usual)
