@@ -27,7 +27,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.common.search import edge
@@ -77,7 +76,7 @@ def allowance(reference: Reference, *, theta: float = THETA, level: float) -> Al
 
 
 def fraction_limits(
-    plan: QueryPlan, groups: NDArray[np.bool_] | None = None, *, level: float
+    plan: QueryPlan, groups: Floats | None = None, *, level: float
 ) -> tuple[Floats, Floats]:
     """Limit Π's fractions of groups of cells, [groups, cells], or of each cell, one by one.
 

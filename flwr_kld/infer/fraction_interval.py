@@ -55,7 +55,7 @@ def fraction_intervals(
 
 def group_intervals(
     counts: NoisyCounts,
-    groups: NDArray[np.bool_],
+    groups: NDArray[np.bool_] | Floats,
     *,
     level: float,
     effects: DesignEffects = INDEPENDENT,
@@ -68,7 +68,8 @@ def group_intervals(
     sizes = np.where(flip, cells - sizes, sizes)
     each = _each_side(error, effects)
     reach = _quantiles_of_sums(counts.noise, tuple(sizes.tolist()), each)
-    held = (groups ^ flip[:, None]) @ counts.values.astype(np.float64)  # exact: below 2**53
+    held = groups.astype(np.float64, copy=False) @ counts.values.astype(np.float64)
+    held = np.where(flip, counts.values.sum() - held, held)  # exact: below 2**53
     low, high = _ends(counts, held, sizes, reach, (fewest, most), each, effects)
     return np.where(flip, 1 - high, low), np.where(flip, 1 - low, high)
 
@@ -113,15 +114,11 @@ def weighted_variance(
 ) -> Floats:
     """Variance of ``weights @ y / N``, of sampling and noise, shape [rows]."""
     total, mean = counts.records, weights @ share
-    noise = (_centred(counts, weights, mean) ** 2).sum(axis=1) * counts.noise.variance / total**2
+    # Either N is the sum of the noisy counts, or known, and with it the sum of the noise.
+    noise = weights - (weights.mean(axis=1) if counts.total_is_known else mean)[:, None]
+    noise = np.square(noise, out=noise).sum(axis=1) * counts.noise.variance / total**2
     variance: Floats = design_effect / total * (weights**2 @ share - mean**2) + noise
     return variance
-
-
-def _centred(counts: NoisyCounts, weights: Floats, mean: Floats) -> Floats:
-    """Weights of the noise: either N is the sum of the noisy counts, or known and the noise's."""
-    centre = weights.mean(axis=1) if counts.total_is_known else mean
-    return np.asarray(weights - centre[:, None])
 
 
 def records_between(counts: NoisyCounts, error: float) -> tuple[float, float, float]:

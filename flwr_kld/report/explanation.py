@@ -209,7 +209,7 @@ def _of_numbers(
     weights = np.vstack([weights, 1 - weights[0] - weights[1:]])
     held = weights > 1 - _ROUNDING
     resolved = held.any(axis=1) & (held | (weights < _ROUNDING)).all(axis=1)
-    groups = held[resolved]
+    groups = held[resolved].astype(np.float64)
     if not len(groups):
         return None
     seen = noisy_fractions(noisy)
