@@ -1,7 +1,9 @@
 """Which versions of Flower this package was tested with."""
 
-from importlib.metadata import version
+from functools import cache
+from importlib import metadata
 
+version = cache(metadata.version)
 _TESTED = ("1.41", "1.42")
 
 

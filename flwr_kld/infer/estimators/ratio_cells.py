@@ -114,7 +114,7 @@ class RatioCells:
         apart = (level - log_mean)[groups.bin_of]
         self.rows_of_level = shifted(rows, apart)
         """The likelihood of u about the level, shape [G, U]."""
-        self._counted = counted, np.stack([shifted(one, apart) for one in counted])
+        self._counted = counted, shifted(counted, apart)
         self._noise, self._theta = noise, theta
         self._numbers_of_level = _numbers(level + GRID, theta)
         columns = trend.design[: len(scored)].T
@@ -346,11 +346,12 @@ def _log_pmf(h: Floats, mean: Floats, design_effect: float) -> Floats:
 
 
 def shifted(rows: Floats, by: Floats) -> Floats:
-    """Read likelihoods on the grid at ``u + by``, between two of its points; r = 0 stays there."""
+    """Read likelihoods [..., G, U] at ``u + by``, between two points of the grid; r = 0 stays."""
     place = np.interp(GRID + by[:, None], GRID, np.arange(len(GRID)))
     place = np.maximum(place, 1.0)
     place[:, 0] = 0.0
     low = np.minimum(place.astype(np.int64), len(GRID) - 2)
-    above, group = place - low, np.arange(len(by))[:, None]
-    read: Floats = (1 - above) * rows[group, low] + above * rows[group, low + 1]
+    above, at = place - low, low + len(GRID) * np.arange(len(by))[:, None]
+    rows = rows.reshape(*rows.shape[:-2], -1)
+    read: Floats = (1 - above) * rows.take(at, axis=-1) + above * rows.take(at + 1, axis=-1)
     return read
