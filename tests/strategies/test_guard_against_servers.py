@@ -207,6 +207,39 @@ def test_a_phase_that_is_none_is_refused_in_words(limits, receipts, phase, openi
         assert not any("flwr_kld.sum.0" in state for state in states)
 
 
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [
+        ({"guarantee": claim(epsilon=9.0)}, "epsilon"),
+        ({"wire": b"\0"}, "plan"),
+        ({"asked": 2}, "minimum"),
+        ({"until": 1}, "TooLate"),
+    ],
+)
+@pytest.mark.parametrize("lied_to", [1000, 1003])
+def test_terms_that_were_read_do_not_stand_for_others_of_the_same_id(
+    limits, receipts, change, refusal, lied_to
+):
+    """All nodes of one process are sent the same bytes, but for one: it judges its own."""
+    limits()
+    app, answers = app_of(), []
+
+    def ask(message, context):
+        if context.node_id != lied_to:
+            return app(message, context)
+        message.content["terms"].update(change)
+        reply = app(message, context)
+        answers.append(str(reply.content["answer"]))
+        return reply
+
+    report = plain().check(grid_of(ask, nodes=8))
+    assert report.cohort.survivors == 7
+    (answer,) = answers
+    assert '"answered":[]' in answer
+    assert refusal in answer
+    assert {r.account for r in receipts()} == {f"{n}:0" for n in range(8) if n != lied_to - 1000}
+
+
 def test_a_member_does_not_answer_by_the_terms_of_another(limits):
     """A second sum, opened for one hosted client, must not loosen the noise of the other."""
     limits()
