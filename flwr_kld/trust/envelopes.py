@@ -128,13 +128,20 @@ class Answer(Model, what="the answer", version=VERSION, refused=InvalidReply):
 
     def to_config(self) -> dict[str, Any]:
         """Return the values of a Flower ConfigRecord: one JSON text (lists may be empty)."""
-        return {ANSWER: self.to_json()}
+        alone = self.answered == [0] and not (self.reasons or self.other_night)
+        return {ANSWER: _of_one(self.terms) if alone else self.to_json()}
 
     @classmethod
     def from_config(cls, config: object) -> Answer:
         """Read a ConfigRecord."""
         text = config.get(ANSWER) if isinstance(config, Mapping) else None
         return _last_answer(text) if isinstance(text, str) else cls.from_json(text)
+
+
+@lru_cache(maxsize=1)
+def _of_one(terms: str) -> str:
+    """Write that the only client of a node answers; those of many nodes in a process are alike."""
+    return Answer(terms, [0], []).to_json()
 
 
 @lru_cache(maxsize=1)
