@@ -212,23 +212,24 @@ def _of_numbers(
     groups = held[resolved].astype(np.float64)
     if not len(groups):
         return None
-    seen = noisy_fractions(noisy)
-    law = as_law(seen, plan.mass)
     each = (1 - level) / len(groups)
     low, high = group_intervals(noisy, groups, level=1 - (1 - SHARE) * each, effects=effects)
     fewest, most = fraction_limits(plan, groups, level=1 - SHARE * each)
+    # All records together are more than 1 by rounding, and no limit is.
+    moved = (most < low - _ROUNDING) | (high + _ROUNDING < fewest)
+    if not moved.any():
+        return None
+    seen = noisy_fractions(noisy)
     expected, share = groups @ plan.mass, groups @ seen
     # Cuts are compared among the records that have a value: more missing ones move no number.
     missing = np.flatnonzero(resolved) == 0
     having = 1 - weights[0]
     among = np.where(missing, 0, expected / max(float(having @ plan.mass), _ROUNDING))
     rows = groups - among[:, None] * having
-    design_effect = effects.of_groups(rows, law)
+    design_effect = effects.of_groups(rows, as_law(seen, plan.mass))
     variance = weighted_variance(noisy, rows, plan.mass, design_effect=design_effect)
     off = rows @ (seen - plan.mass)
     z = off / np.sqrt(np.maximum(variance, noisy.records**-2))
-    # All records together are more than 1 by rounding, and no limit is.
-    moved = (most < low - _ROUNDING) | (high + _ROUNDING < fewest)
     gained = moved & (missing | ((z > 0) & (share > expected)))  # of two sides, the one that grew
     strength = np.abs(z) * (gained if gained.any() else moved)
     if not strength.any():
