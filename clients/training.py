@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Error, Message
@@ -20,6 +22,7 @@ from flwr_kld.trust.terms import LONGEST_ID
 logger = logging.getLogger("flwr_kld")
 
 _MOD_FAILED_PRECONDITION = 6  # Flower's ErrorCode
+_WIDEST = 8  # Bytes of a number
 
 
 def guard_training(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
@@ -74,7 +77,9 @@ def _noised(
     models = list(message.content.array_records.values())
     if len(models) != 1:
         raise QueryRefused("the node adds noise to one model, and this round sends another number")
-    old = {name: one.numpy().astype(np.float64) for name, one in models[0].items()}
+    sent = {name: one.numpy() for name, one in models[0].items()}
+    _require_real(sent)
+    old = {name: one.astype(np.float64) for name, one in sent.items()}
     reply = call_next(message, context)
     if reply.has_error():
         return reply
@@ -82,6 +87,7 @@ def _noised(
     new = {name: one.numpy() for name, one in answer.items()}
     if new.keys() != old.keys() or any(new[name].shape != one.shape for name, one in old.items()):
         raise QueryRefused("the app's answer is not an update of the model that was sent")
+    _require_real(new)
     with np.errstate(all="ignore"):
         moves = {name: np.asarray(new[name] - one) for name, one in old.items()}
         norm = math.sqrt(sum(float(np.sum(np.square(move))) for move in moves.values()))
@@ -94,6 +100,14 @@ def _noised(
             noisy[name] = Array(noised.astype(new[name].dtype))
     reply.content[place] = ArrayRecord(noisy)
     return reply
+
+
+def _require_real(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse what has a part that noise in 64-bit floats does not reach: complex, or longer."""
+    if any(one.dtype.kind not in "biuf" or one.dtype.itemsize > _WIDEST for one in arrays.values()):
+        raise QueryRefused(
+            "the node adds noise to real numbers of at most 64 bits, and this model has others"
+        )
 
 
 def _gaussian(shape: tuple[int, ...]) -> NDArray[np.float64]:

@@ -78,6 +78,8 @@ class CohortReplies:
         if answer.terms != terms.fingerprint:
             raise InvalidReply("the reply belongs to another check")
         if answer.other_night and terms.night is not None:  # before anything is released
+            if terms.night.number == 1:
+                raise InvalidReply("it has counted a night of a session that begins now")
             raise SessionOver(
                 f"a client has counted night {answer.other_night}, which does not lead to night "
                 f"{terms.night.number}, the next one of this server's ledger"

@@ -21,7 +21,7 @@ from flwr_kld.guard import node_identity, read_limits, verify
 from flwr_kld.guard.limits import Limits
 from flwr_kld.guard.receipts import Audit, Receipt, spent_by_client
 from flwr_kld.ledger.budget import in_days, shown
-from flwr_kld.report.words import counted, table_of
+from flwr_kld.report.words import counted, printable, table_of
 
 guard = typer.Typer(add_completion=False, help="Inspect a node's guard file.")
 
@@ -161,9 +161,9 @@ def _table(receipts: Sequence[Receipt]) -> object:
                 (
                     str(one.number),
                     utc(datetime.fromtimestamp(one.time, UTC)).removesuffix(" UTC"),
-                    one.check,
-                    one.account,
-                    one.trust,
+                    printable(one.check),
+                    printable(one.account),
+                    printable(one.trust),
                     shown(one.epsilon),
                     shown(one.delta),
                     str(one.night or ""),

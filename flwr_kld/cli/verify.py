@@ -12,7 +12,7 @@ from flwr_kld.cli.common import LONGEST_REPORT, results
 from flwr_kld.guard.receipts import Receipt
 from flwr_kld.report.audit import TOLERANCE, NotVerified, read, receipts_of, require_verified
 from flwr_kld.report.report import Report
-from flwr_kld.report.words import counted, some_of
+from flwr_kld.report.words import counted, printable, some_of
 
 
 def verify(
@@ -51,10 +51,18 @@ def verify(
         for key in public or ():
             if key not in signed:
                 raise NotVerified(f"the holder of {key} did not sign it")
-    except ValueError as error:
-        raise ValueError(f"{file} is refused: {error}") from None
+        aggregators = _aggregators(report)
+        if (named := aggregators & set(public or ())) and named != aggregators:
+            raise NotVerified("an aggregator signed whose key you did not give: one may be made up")
+    except ValueError as error:  # which may quote whoever wrote the file
+        raise ValueError(f"{file} is refused: {printable(str(error))}") from None
     for line in _proved(report, signers, held, set(public or ())):
         results.print(line, soft_wrap=True, markup=False)
+
+
+def _aggregators(report: Report) -> Set[str]:
+    """Return the public keys by which aggregators signed."""
+    return set() if report.evidence is None else {one.public for one in report.evidence.aggregators}
 
 
 def _signers(report: Report) -> dict[str, str]:
@@ -62,7 +70,7 @@ def _signers(report: Report) -> dict[str, str]:
     evidence = report.evidence
     if evidence is None:
         return {}
-    found = {part.public: "an aggregator" for part in evidence.aggregators}
+    found = dict.fromkeys(_aggregators(report), "an aggregator")
     return found | {evidence.public: "the server"}
 
 
@@ -102,15 +110,17 @@ def _proved(
                 f"on the word of whoever gave them: {_receipts(others)} that you named by no "
                 f"--public are of this question and ε: {some_of(sorted(set(others)))}"
             )
-    whose = "the aggregators'" if evidence.aggregators else "the server's"
+    vouching = _aggregators(report)
+    whose = "the aggregators'" if vouching and vouching <= known else "the server's"
     yield (
         f"on {whose} word: the released numbers are a sum of what {report.cohort.survivors} "
         "clients sent, with fresh noise"
     )
     earlier = ", the evidence of earlier checks" if evidence.adds_up else ""
     yield (
-        "on the server's word: its date, what is tolerated, who was left out and whether clients "
-        f"were drawn, seconds and the rest of the budget{earlier}"
+        "on the server's word: its date, what is tolerated and how rare false alarms are to be, "
+        "how counts were added up, of noise shares how many clients' may be known, who was left "
+        f"out and whether clients were drawn, seconds and the rest of the budget{earlier}"
     )
     if not report.protection.private:
         yield "warning: the noise came from a seed and protects nobody"

@@ -7,10 +7,11 @@ that are estimated, in a report's columns, by `_LEAST` near 0.
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,11 +36,13 @@ from flwr_kld.report.evidence import Evidence
 from flwr_kld.report.parts import compared, epsilon_delivered, protection
 from flwr_kld.report.report import Report
 from flwr_kld.trust.distributed import Distributed
-from flwr_kld.trust.signed_numbers import holds
+from flwr_kld.trust.signed_numbers import SignedNumbers, holds
 from flwr_kld.trust.standing import Standing
 from flwr_kld.trust.terms import NoiseShares, Terms
 from flwr_kld.trust.trust_model import Trust
 from flwr_kld.trust.trusted import Trusted, TrustedAggregator, TwoAggregators
+
+logger = logging.getLogger("flwr_kld")
 
 TOLERANCE, _LEAST = 1e-6, 1e-9
 _WIRE = "wire"
@@ -78,8 +81,19 @@ def evidence_of(
         alarm=replace(conclusions.alarm, outside=None),
         adds_up=conclusions.adds_up,
         gathered=conclusions.so_far(),
-        aggregators=measured.signed,
+        aggregators=_parts(measured, terms),
     )
+
+
+def _parts(measured: CohortRelease, terms: Terms) -> tuple[SignedNumbers, ...]:
+    """Return what aggregators signed: all of it or, where one of them has no key, nothing."""
+    if len(measured.signed) in (0, len(terms.aggregators)):
+        return measured.signed
+    logger.warning(
+        "only one of two aggregators has a drift-identity, so the report holds the signature of "
+        "neither: a verifier could not add up their parts"
+    )
+    return ()
 
 
 def signed(report: Report, evidence: Evidence, identity: Identity) -> Report:
@@ -131,6 +145,8 @@ def require_verified(report: Report) -> Terms:
         raise NotVerified("it is not signed: set FLWR_KLD_SIGNING_KEY on the server")
     if not holds(evidence.public, evidence.signature, _text(report)):
         raise NotVerified("the server's signature is not of this report")
+    if datetime.fromisoformat(report.started).astimezone(UTC).isoformat() != report.started:
+        raise NotVerified("its date is not in the one form that flwr-kld writes")
     if evidence.version != (ours := version("flwr-kld")):
         raise NotVerified(
             f"flwr-kld {evidence.version} wrote it and this is {ours}: verify it with that version"

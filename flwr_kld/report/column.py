@@ -194,21 +194,21 @@ class ColumnReport(Decided):
     def changed(self) -> Figure | None:
         """Fraction of the records that would have to be others: total variation, in [0, 1].
 
-        At least what each of its moves comes to, which may stand out of the noise more clearly,
-        and what is outside the reference: where all clients were asked, with its limits.
+        At least what each of its moves comes to, which may stand out of the noise more clearly.
+        Where all clients were asked, also what is outside the reference, once it is more than is
+        tolerated: that allows for what a reference that was counted has not seen.
         """
         if self.figures is None:
             return None
         found = self.figures.total_variation
         value = max([found.value, *(abs(one.clients - one.reference) for one in self.moved)])
         low = max([found.low, *(one.least for one in self.moved)])
-        high, outside = found.high, self.reading.outside
         # These limits hold for the asked clients, the others for whom they were drawn from.
         limits = None if self.verdict is None or self.reading.drawn else self.verdict.outside
-        if outside is not None and (outside.clear or (limits is not None and limits.lower > 0)):
-            value = max(value, outside.share)
-            if limits is not None:
-                low, high = max(low, limits.lower), max(high, limits.upper)
+        high, outside = found.high, self.reading.outside
+        if outside is not None and limits is not None and limits.lower > limits.tolerated:
+            value, high = max(value, outside.share), max(high, limits.upper)
+            low = max(low, limits.lower - limits.tolerated)
         return replace(found, value=value, low=low, high=max(high, value))
 
 

@@ -52,6 +52,11 @@ def shown(name: str) -> str:
     return name if name.isprintable() and name.strip() and name[0] not in "'\"" else ascii(name)
 
 
+def printable(text: str) -> str:
+    """Escape what a terminal would obey, and the ends of lines."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def shortened(name: str, longest: int = 26) -> str:
     """Cut off what there is no room for."""
     return name if len(name) <= longest else f"{name[: longest - 1]}…"

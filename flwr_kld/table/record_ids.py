@@ -6,6 +6,7 @@ import hashlib
 import logging
 import re
 from datetime import date
+from decimal import Decimal
 from numbers import Integral
 from typing import Any
 from uuid import UUID
@@ -22,6 +23,8 @@ logger = logging.getLogger("flwr_kld")
 _WHOLE = re.compile(r"(-?[0-9]{1,20})(?:\.0*)?")
 """Whole numbers of at most 64 bits or little more, as a file or a column of floats writes them."""
 _MASK = (1 << 64) - 1
+_DIGITS = 400
+"""Of a decimal number that is read as a whole one: more than any float has."""
 
 
 def record_ids(symbols: Held[Symbols], given: object) -> NDArray[np.uint64]:
@@ -57,6 +60,8 @@ def _id_of(value: Any) -> int:
             value = int(whole_number[1])
         if value is None or value != value:  # NaN, or a date that is none
             return _hash_of("missing")
+        if isinstance(value, Decimal) and value.adjusted() > _DIGITS:  # as an int it takes seconds
+            return _hash_of("number", str(value))
         if not isinstance(value, Integral) and value != int(value):
             return _hash_of("number", repr(float(value)))
         number = int(value)

@@ -53,8 +53,8 @@ _MOST_NUMBERS = 2**31 - 1
 
 _LATEST = 2**40
 _DAY = 24 * 60 * 60
-_NIGHT_OPEN = 7
-"""Days from the question for a night to its last moment, at most."""
+_OPEN = 7
+"""Days from a question to its last moment, at most."""
 
 _Id = Annotated[
     str, Field(min_length=1, max_length=LONGEST_ID), must("be printable", str.isprintable)
@@ -261,11 +261,11 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
                 f"TooLate: the last moment of this question was {now - over:.0f} s ago by this "
                 "clock"
             )
-        # A night's boxes that a server has kept are of no use to it for longer than that.
-        if self.night is not None and self.until > now + _NIGHT_OPEN * _DAY:
-            raise QueryRefused(f"a night stays open for {_NIGHT_OPEN} days at most")
+        # Boxes that a server has kept are of no use to it for longer than that.
+        if self.until > now + _OPEN * _DAY:
+            raise QueryRefused(f"a question stays open for {_OPEN} days at most: lower timeout=")
         if self.last_release > now + MOST_NIGHTS * _DAY:
-            raise QueryRefused(f"a question stays open for {MOST_NIGHTS} days at most")
+            raise QueryRefused(f"a session stays open for {MOST_NIGHTS} days at most")
 
     @property
     def last_release(self) -> int:

@@ -405,6 +405,8 @@ def test_no_update_gets_by_the_clipping_or_the_noise(node, answer, start):
         lambda old: {"w": old["w"][:2]},
         lambda old: {"w": old["w"], "data": old["w"]},
         lambda old: {"w": np.array(["secret"] * 3)},
+        lambda old: {"w": old["w"] + 1j},
+        lambda old: {"w": old["w"].astype(np.longdouble)},
         lambda old: 1 / 0,
     ],
 )
@@ -415,6 +417,16 @@ def test_what_is_no_update_of_the_model_is_not_sent(tmp_path, answer):
     assert isinstance(reason, str)
     assert "secret" not in reason
     assert node.trained == 1
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128, np.longdouble, "S8", "M8[s]"])
+def test_a_model_whose_numbers_noise_does_not_cover_is_not_trained(tmp_path, dtype):
+    """Of complex numbers the imaginary part would leave without noise, of longer ones the end."""
+    node = Node(tmp_path, lambda old: old)
+    node.guard(more=TRAINING + OWN)
+    reason = node.train(model={"w": np.zeros(3, dtype)})
+    assert "real numbers of at most 64 bits" in reason
+    assert node.trained == 0
 
 
 # --------------------------------------------------------------------- beside the server's ledger

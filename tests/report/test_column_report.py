@@ -39,3 +39,5 @@ def test_what_changed_is_at_least_what_moved_and_what_is_outside():
     column = replace(column, moved=(), verdict=verdict, reading=asked)
     changed = column.changed
     assert (changed.low, changed.value, changed.high) == (0.24, 0.25, 0.26)
+    few = replace(limits, tolerated=0.3)  # as a reference of few rows may not have seen as much
+    assert replace(column, verdict=replace(verdict, outside=few)).changed == low

@@ -185,18 +185,18 @@ def test_what_moved_outside_the_reference_is_no_more_than_what_changed():
         for one in report.columns.values():
             changed, outside = one.changed, one.reading.outside
             assert 0 <= changed.low <= changed.value <= changed.high <= 1
-            if outside is not None and outside.clear:
+            limits = None if one.reading.drawn or one.verdict is None else one.verdict.outside
+            if limits is not None and limits.lower > limits.tolerated:
                 assert outside.share <= changed.value
-                limits = None if one.reading.drawn or one.verdict is None else one.verdict.outside
-                if limits is not None:
-                    assert limits.lower <= changed.low
-                    assert limits.upper <= changed.high
+                assert limits.lower - limits.tolerated <= changed.low
+                assert limits.upper <= changed.high
 
 
 def test_what_drawn_clients_have_outside_is_no_limit_of_who_they_were_drawn_from():
     asked, drawn = (column("ward", "unlisted", 8000, 3.0, 0.15, drawn=who) for who in (0, 1))
-    assert asked.changed.low >= asked.verdict.outside.lower
-    assert drawn.changed.low < drawn.verdict.outside.lower
+    for one, held in ((asked, True), (drawn, False)):
+        limits = one.verdict.outside
+        assert (one.changed.low >= limits.lower - limits.tolerated) is held
 
 
 def test_an_inconclusive_check_names_what_moved_in_a_column_that_is_decided():

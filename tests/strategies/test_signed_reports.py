@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -388,6 +389,52 @@ def test_both_aggregators_sign_their_parts(tmp_path):
     del content["evidence"]["aggregators"][0]
     with pytest.raises(NotVerified, match="another number of aggregators"):
         verified(resigned(content))
+
+
+def test_an_aggregators_word_takes_the_keys_of_all_that_signed(tmp_path):
+    grid = split_federation.federation()
+    key_of(grid, split_federation.FIRST, OTHER, tmp_path)
+    key_of(grid, split_federation.SECOND, SERVER, tmp_path)
+    file = tmp_path / "report.json"
+    file.write_text(split_federation.monitor(threshold=0.05).check(grid).to_json())
+    first, second = (("--public", one.public.hex()) for one in (OTHER, SERVER))
+    for named, whose in (((), "server's"), ((*first, *second), "aggregators'")):
+        ended = run(file, *named, folder=tmp_path)
+        assert ended.returncode == 0, ended.stderr
+        assert f"on the {whose} word: the released numbers" in ended.stdout
+    ended = run(file, *first, folder=tmp_path)  # the other part may be anybody's
+    assert (ended.returncode, ended.stdout) == (4, "")
+
+
+def test_the_signature_of_one_of_two_aggregators_is_left_out(tmp_path, caplog):
+    grid = split_federation.federation()
+    key_of(grid, split_federation.FIRST, OTHER, tmp_path)
+    report = verified(split_federation.monitor(threshold=0.05).check(grid).to_json())
+    assert report.evidence.aggregators == ()
+    assert "drift-identity" in caplog.text
+
+
+def test_a_refused_file_writes_nothing_to_the_terminal_but_words(text, tmp_path):
+    content = json.loads(text)
+    for number, forged in enumerate((
+        {**content, "\x1b[2K\x1b[1Gverified": 1},
+        changed(text, "evidence/version", "1\x1b[1A\nverified: check"),
+    )):  # fmt: skip
+        file = tmp_path / f"{number}.json"
+        file.write_text(json.dumps(forged) if number == 0 else resigned(forged))
+        ended = run(file, folder=tmp_path)
+        assert (ended.returncode, ended.stdout) == (4, "")
+        assert "\x1b" not in ended.stderr
+        assert not re.search("^verified", ended.stderr, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "turn", [lambda s: s.replace("T", "\x1b"), lambda s: s[:-6], lambda s: s[:10]]
+)
+def test_a_date_has_one_form(text, turn):
+    started = json.loads(text)["started"]
+    with pytest.raises(NotVerified, match="date"):
+        verified(resigned(changed(text, "started", turn(started))))
 
 
 def test_a_server_refuses_numbers_that_their_aggregator_did_not_sign(tmp_path):

@@ -1,5 +1,6 @@
 """Standing sessions under every trust model: counts, silence, crashes, and a server that lies."""
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -661,6 +662,27 @@ def test_a_server_that_changes_a_session_is_answered_by_nobody(federation):
             pytest.fail(f"{name}: {monitor.check(federation.grid)}")
     federation.grid.push_messages = pushed
     assert monitor.check(federation.grid).cohort.survivors == NODES
+
+
+def test_a_client_cannot_end_a_session_that_begins(trusted):
+    """Nobody has counted a night of it: whoever says so is left out."""
+    push = trusted.grid.pull_messages
+
+    def lying(ids):
+        replies = list(push(ids))
+        for reply in replies[:1]:
+            told = reply.content["answer"]
+            answer = json.loads(str(told["answer"])) | {"other_night": 1}
+            told["answer"] = json.dumps(answer, sort_keys=True, separators=(",", ":"))
+        return replies
+
+    trusted.grid.pull_messages = lying
+    monitor = trusted.monitor()
+    report = monitor.check(trusted.grid)
+    ((why, clients),) = report.cohort.dropouts.items()
+    assert ("session that begins" in why, clients) == (True, 1)
+    with pytest.raises(SessionOver):
+        monitor.check(trusted.grid)  # later nights may have been: nobody can tell
 
 
 def test_whoever_adds_up_and_has_forgotten_says_so(federation, tmp_path):

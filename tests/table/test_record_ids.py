@@ -1,4 +1,5 @@
 import datetime as dt
+from decimal import Decimal
 from uuid import UUID
 
 import numpy as np
@@ -15,6 +16,11 @@ from flwr_kld.table.record_ids import record_ids
 
 def ids_of(given: object, records: int) -> np.ndarray:
     return record_ids(Held(np.zeros(records, int)), given)
+
+
+def test_decimals_of_any_size_are_told_apart():
+    sizes = [Decimal(f"1e{size}") for size in (300_000, 300_001, 900_000)]
+    assert len(set(ids_of(sizes, 3).tolist())) == 3
 
 
 def test_ids_of_all_sorts():
