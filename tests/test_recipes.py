@@ -285,7 +285,7 @@ def test_an_aggregation_of_ones_own_asks_its_sites_or_nobody():
         hides_parts = True
 
     distributed = KLDrift(reference, Distributed(3.0, min_clients=3), aggregation=Boast(nodes[:4]))
-    with pytest.raises(NobodyAnswered, match="spent"):
+    with pytest.raises(NobodyAnswered, match="refused"):
         distributed.check(grid)
     sealed = TrustedAggregator(1.0, aggregator=AggregatorKey.generate().public)
     for trust in (sealed, Distributed(1.0, min_clients=2)):

@@ -124,7 +124,7 @@ def test_who_has_no_event_is_censored_or_counted_as_left_out(code):
     found = asked_of(rows, Survival("months", "died", others="censored"))
     off = np.array(found.curves[0].survival[:-1]) - truth
     assert np.abs(off).max() < 0.05
-    assert found.left_out[0].low == 0
+    assert found.left_out[0].value < 5 * found.left_out[0].deviation
     left_out = asked_of(rows, Survival("months", "died"))
     assert left_out.left_out[0].value == pytest.approx(3 * (~died).sum(), rel=0.1)
     assert f"{left_out.left_out[0].value:,.0f} (" in str(left_out)

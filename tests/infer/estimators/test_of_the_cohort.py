@@ -107,7 +107,7 @@ def test_privacy_deviation_matches_fresh_noise(plan_for, release, zipf):
     p = zipf(40)
     h = drifted(p, 1.0, 5000, 8)
     plan = plan_for(p)
-    runs = [posterior_ratios(release(plan, h, 1.0, seed)).cohort for seed in range(100)]
+    runs = [posterior_ratios(release(plan, h, 1.0, seed)).cohort for seed in range(300)]
     told = np.sqrt(np.mean([run.error.privacy**2 for run in runs]))
     seen = np.std([run.value for run in runs])
     assert 0.6 < told / seen < 1.7

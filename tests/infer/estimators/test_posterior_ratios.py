@@ -128,6 +128,11 @@ def test_drift_of_rare_symbols_shows_in_remainders_alone(plan_for, release, zipf
     assert np.mean(told) > 0.2
 
 
+def apart(values):
+    """Half of the distance between quartiles over that of normal numbers: one in eight may err."""
+    return np.diff(np.quantile(values, [0.25, 0.75]))[0] / 1.349
+
+
 @pytest.mark.rate(1e-4)
 def test_known_total_speaks_where_single_counts_cannot(plan_for, release, exact, zipf):
     # Half of P lies where the reference says nothing is: r is 1/2 everywhere else.
@@ -144,9 +149,9 @@ def test_known_total_speaks_where_single_counts_cannot(plan_for, release, exact,
         of_cohort.append(known.cohort.value)
         errors.append((known.population.error.total, summed.population.error.total))
     assert np.mean(read) == pytest.approx(np.log(2), abs=0.1)
-    assert np.std(read) < 0.15
+    assert apart(read) < 0.15
     assert np.mean(of_cohort) == pytest.approx(np.mean(truth), abs=0.25)
-    assert np.std(of_cohort) < 0.1
+    assert apart(of_cohort) < 0.1
     # Where N itself is the sum of the noisy counts it may not be trusted as much.
     known, summed = np.mean(errors, axis=0)
     assert summed > known

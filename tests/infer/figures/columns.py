@@ -47,7 +47,7 @@ def releases(plan, law, records, runs, noise=GAUSSIAN, **options):
         yield release(plan, generator.multinomial(records, law), noise, seed=run, **options)
 
 
-RUNS = 200
+RUNS = 300
 
 
 @cache

@@ -114,7 +114,10 @@ def test_the_ends_of_a_deviation_are_reached():
 
 @pytest.mark.rate(1e-4)
 def test_a_quantile_below_the_first_edge_is_not_beyond_the_second():
-    """At 95 %: half of the values lie below all edges, and none in the bins between."""
+    """At 95 %: half of the values lie below all edges, and none in the bins between.
+
+    Of eight in a bin and noise, one release in 2,000 takes the sixth decile for another.
+    """
     domain, covered = Binned([0.0, 1.0, 2.0]), []
     for found in told(domain, np.array([500, 0, 0, 500, 0]), LAPLACE):
         first, last = found.numbers.quantiles[1], found.numbers.quantiles[-2]
@@ -125,8 +128,11 @@ def test_a_quantile_below_the_first_edge_is_not_beyond_the_second():
     below = next(told(domain, np.array([1000, 0, 0, 0, 0]), LAPLACE, runs=1)).numbers
     assert {(q.value, q.low, q.high, q.beyond) for q in below.quantiles} == {(0, 0, 0, "below")}
     at_ends = Binned([0.0, 1.0, 2.0, 3.0], means=[0.0, 1.0, 1.0, 2.0, 3.0])
-    for found in told(at_ends, np.array([252, 0, 8, 0, 0, 2]), LAPLACE):
-        assert {q.value for q in found.numbers.quantiles[:6]} == {0.0}
+    lowest = [
+        {q.value for q in found.numbers.quantiles[:6]} == {0.0}
+        for found in told(at_ends, np.array([252, 0, 8, 0, 0, 2]), LAPLACE)
+    ]
+    assert hold(lowest, 0.999)
 
 
 @pytest.mark.rate(1e-4)
