@@ -125,8 +125,9 @@ def test_a_quantile_below_the_first_edge_is_not_beyond_the_second():
         assert (last.value, last.high, last.beyond) == (2.0, 2.0, "above")
         covered.append(held(found.numbers.quantiles[4], 0.0))
     assert hold(covered)
-    below = next(told(domain, np.array([1000, 0, 0, 0, 0]), LAPLACE, runs=1)).numbers
-    assert {(q.value, q.low, q.high, q.beyond) for q in below.quantiles} == {(0, 0, 0, "below")}
+    below = [one.numbers for one in told(domain, np.array([1000, 0, 0, 0, 0]), LAPLACE)]
+    ends = [{(q.value, q.low, q.high, q.beyond) for q in one.quantiles} for one in below]
+    assert hold([one == {(0, 0, 0, "below")} for one in ends])
     at_ends = Binned([0.0, 1.0, 2.0, 3.0], means=[0.0, 1.0, 1.0, 2.0, 3.0])
     lowest = [
         {q.value for q in found.numbers.quantiles[:6]} == {0.0}
