@@ -142,30 +142,38 @@ def write_page(told: dict[str, Any], page: Path) -> None:
 
 
 def _markdown(told: dict[str, Any]) -> Iterator[str]:
-    """Yield the page's lines: a row for each bench, and for each number that grows."""
-    machine, rows = told["machine"], told["rows"]
+    """Yield the page's lines: what each bench measured, and beside it each of its peers."""
+    machine, lines = told["machine"], list[tuple[str, ...]]()
+    for (bench, what), group in groupby(told["rows"], key=lambda row: (row["bench"], row["what"])):
+        own = list(group)
+        grown = told["exponents"].get(f"{bench}: {what}")
+        growth = f", as n^{grown[0]:.2f}" if grown else ""
+        cells = (
+            bench, f"{_ends(own, 'size')} {what}".strip() + growth,
+            _ends(own, "seconds"), _ends(own, "megabytes"),
+        )  # fmt: skip
+        ratios = {row["peer"]: row["ratio"] for row in own if row["peer"]} or {"": None}
+        for peer, ratio in ratios.items():
+            lines.append((*cells, f"{_number(ratio)} × {peer}" if peer else ""))
+            cells = "", "", "", ""
+    heads = "", "", "milliseconds", "MB", "a peer takes"
+    wide = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
     yield (
         f"Commit `{told['commit']}`, {told['date']}, {machine['processor']}, Python "
-        f"{machine['python']}; processor time, of `superlink` by the clock. A row alone: "
-        "`simulations/bench/run.py --only NAME`."
+        f"{machine['python']}; processor time, of `superlink` by the clock; of sizes the ends. One "
+        "alone: `simulations/bench/run.py --only NAME`."
     )
-    yield ""
-    yield "| `--only` | what | milliseconds | memory, MB | peer takes |"
-    yield "|---|---|---|---|---|"
-    for (bench, what, peer), group in groupby(
-        rows, key=lambda row: (row["bench"], row["what"], row["peer"])
-    ):
-        own = list(group)
-        sizes = " / ".join(f"{row['size']:,}" for row in own if row["size"] is not None)
-        grown = told["exponents"].get(f"{bench}: {what}")
-        cells = (
-            f"`{bench}`",
-            f"{sizes} {what}".strip() + (f", as n^{grown[0]:.2f}" if grown else ""),
-            " / ".join(_number(1e3 * row["seconds"]) for row in own),
-            " / ".join(filter(None, (_number(row["megabytes"]) for row in own))),
-            f"{' / '.join(_number(row['ratio']) for row in own)} × ({peer})" if peer else "",
-        )
-        yield f"| {' | '.join(cells)} |"
+    yield "\n```text"
+    for cells in (heads, *lines):
+        yield "  ".join(map(str.ljust, cells, wide)).rstrip()
+    yield "```"
+
+
+def _ends(rows: list[dict[str, Any]], name: str) -> str:
+    """Write a number of the first and the last row."""
+    times = 1000 if name == "seconds" else 1
+    known = [_number(times * row[name]) for row in (rows[0], rows[-1]) if row[name] is not None]
+    return "–".join(dict.fromkeys(known)) if rows[-1]["size"] is not None else "".join(known[:1])
 
 
 def main() -> None:
