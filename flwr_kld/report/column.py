@@ -263,10 +263,10 @@ def _cells(name: str, column: ColumnReport) -> Iterator[str]:
     yield f"{shown(name)} ({column.unit})" if column.unit else shown(name)
     yield f"{MARKS[column.outcome]} {word_of(column.verdict)}"
     yield "–" if column.changed is None else share(column.changed)[1]
-    yield column.sentence or _missed(column)
+    yield column.sentence or not_excluded(column)
 
 
-def _missed(column: ColumnReport) -> str:
+def not_excluded(column: ColumnReport) -> str:
     """Say what is not excluded where few records can have changed, but D may be much."""
     verdict, changed = column.verdict, column.changed
     if verdict is None or changed is None or verdict.outcome is not Outcome.NO_ALARM:

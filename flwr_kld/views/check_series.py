@@ -16,7 +16,15 @@ from flwr_kld.infer.estimators.score import THETA, score_ceiling
 from flwr_kld.infer.lasting_change import lasting_change
 from flwr_kld.kernel.arguments import integer
 from flwr_kld.kernel.continual import Continual
-from flwr_kld.report.column import MARKS, Histogram, Reading, drifted, share, word_of
+from flwr_kld.report.column import (
+    MARKS,
+    Histogram,
+    Reading,
+    drifted,
+    not_excluded,
+    share,
+    word_of,
+)
 from flwr_kld.report.entries import is_check, numbered, point_of, report_of
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.report import Report
@@ -173,6 +181,7 @@ class CheckSeries(Series[Report]):
             "columns": list(last.by_column) if last else [],
             "marks": MARKS,
             "word_of": word_of,
+            "not_excluded": not_excluded,
             "bars": bars,
             "high": HIGH,
             "views": last and views(last),

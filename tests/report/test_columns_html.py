@@ -8,6 +8,7 @@ import pytest
 from report.samples import REPORT
 from report.tables import NAMES, drifted, table_report
 
+from flwr_kld.report import Outcome
 from flwr_kld.views import CheckSeries
 from flwr_kld.views.check_series import HIGH, bars
 
@@ -94,3 +95,16 @@ def test_block_patterns_are_pictures_and_the_text_around_them_is_escaped():
     tags = Tags()
     tags.feed(text)
     assert not tags.open
+
+
+@pytest.mark.parametrize(("high", "said"), [(0.03, True), (0.9, False)])
+def test_page_and_text_say_what_no_alarm_does_not_exclude(high, said):
+    """Few records can have changed, and D may be much all the same: rare values may be gone."""
+    one = TABLE.columns["wage"]
+    near = replace(one.figures.total_variation, value=0.0, low=0.0, high=high)
+    verdict = replace(one.verdict, outcome=Outcome.NO_ALARM, outside=None)
+    figures = replace(one.figures, total_variation=near)
+    quiet = replace(one, verdict=verdict, figures=figures, moved=())
+    report = replace(TABLE, columns={"wage": quiet})
+    for text in (" ".join(str(report).split()), words(report)):
+        assert ("rare values may be gone" in text) is said
