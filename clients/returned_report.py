@@ -97,6 +97,7 @@ def _keep_newest(folder: Path, report: Report, answered: int) -> None:
     if reference not in known and len(known) >= _MOST:
         raise ValueError(f"{folder} has reports of {_MOST} references: move away what is not used")
     own, now = stored_at(folder, reference, answered), max(time.time_ns(), answered)
+    folder.mkdir(mode=0o700, exist_ok=True)
     put_in_place(own, report.to_json().encode())
     stored = stored_in(folder, reference)
     # One of a time to come is of a clock that was wrong.

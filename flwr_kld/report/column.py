@@ -16,7 +16,7 @@ from flwr_kld.infer.figures.calibration import Calibration
 from flwr_kld.infer.figures.figures import Figures
 from flwr_kld.infer.figures.numbers import Figure
 from flwr_kld.infer.outside import OutsideFraction
-from flwr_kld.infer.verdict import Outcome, Verdict
+from flwr_kld.infer.verdict import Cause, Outcome, Verdict
 from flwr_kld.report.words import in_digits, shortened, shown, table_of
 
 
@@ -269,7 +269,9 @@ def _cells(name: str, column: ColumnReport) -> Iterator[str]:
 def not_excluded(column: ColumnReport) -> str:
     """Say what is not excluded where few records can have changed, but D may be much."""
     verdict, changed = column.verdict, column.changed
-    if verdict is None or changed is None or verdict.outcome is not Outcome.NO_ALARM:
+    if verdict is None or changed is None or verdict.cause not in (Cause.FORECAST, Cause.LIMITS):
+        return ""
+    if verdict.outcome is Outcome.NO_DRIFT:
         return ""
     # Pinsker's inequality is nearly an equation unless values vanish.
     usual = 2 * changed.high**2

@@ -57,8 +57,8 @@ def about(report: Report) -> str:
     )
 
 
-_FAILED = ("refused", "client error")
-"""What the reasons begin with for which clients that do answer sent no counts."""
+_BROKEN = ("could not", "client error")
+"""Words of the reasons for which a client's own log has more to say."""
 _HEAVY = 2
 """Times a client's even part of the records from which on it is looked at before the others."""
 
@@ -66,9 +66,9 @@ _HEAVY = 2
 def next_step(report: Report) -> str:
     """Say what to do next."""
     dropouts = report.cohort.dropouts.items()
-    failed = sum(n for reason, n in dropouts if reason.startswith(_FAILED))
-    why = f" Why {counted(failed, 'client')} sent no counts is in their logs." if failed else ""
-    return f"{_decided_next(report)}{why}"
+    broken = sum(n for reason, n in dropouts if any(words in reason for words in _BROKEN))
+    why = f" Why {counted(broken, 'client')} could not answer is in the nodes' logs."
+    return f"{_decided_next(report)}{why if broken else ''}"
 
 
 def _decided_next(report: Report) -> str:

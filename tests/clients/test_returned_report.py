@@ -70,6 +70,7 @@ def stored(folder) -> Report:
 @pytest.mark.parametrize("ask", [monitored, summed, monitor])
 def test_each_node_that_was_counted_gets_the_report_and_says_nothing(folder, ask):
     grid = federation() if ask is monitor else grid_of(summing() if ask is summed else None)
+    folder /= "made by the node"
     grid.contexts[FIRST].node_config["drift-reports"] = str(folder)
     checks = ask()
     report = checks.check(grid)
