@@ -145,7 +145,7 @@ def require_verified(report: Report) -> Terms:
         raise NotVerified("it is not signed: set FLWR_KLD_SIGNING_KEY on the server")
     if not holds(evidence.public, evidence.signature, _text(report)):
         raise NotVerified("the server's signature is not of this report")
-    if datetime.fromisoformat(report.started).astimezone(UTC).isoformat() != report.started:
+    if not _in_one_form(report.started):
         raise NotVerified("its date is not in the one form that flwr-kld writes")
     if evidence.version != (ours := version("flwr-kld")):
         raise NotVerified(
@@ -163,6 +163,13 @@ def require_verified(report: Report) -> Terms:
     for place in _differences(told, found):
         raise NotVerified(f"{place} does not follow from the numbers that were released")
     return terms
+
+
+def _in_one_form(started: str) -> bool:
+    try:
+        return datetime.fromisoformat(started).astimezone(UTC).isoformat() == started
+    except (ValueError, OverflowError):  # no date, or none that UTC has
+        return False
 
 
 def _recomputed(report: Report, evidence: Evidence) -> tuple[Terms, Report]:

@@ -429,7 +429,14 @@ def test_a_refused_file_writes_nothing_to_the_terminal_but_words(text, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "turn", [lambda s: s.replace("T", "\x1b"), lambda s: s[:-6], lambda s: s[:10]]
+    "turn",
+    [
+        lambda s: s.replace("T", "\x1b"),
+        lambda s: s[:-6],
+        lambda s: s[:10],
+        lambda s: "today",
+        lambda s: "0001-01-01T00:00:00+14:00",
+    ],
 )
 def test_a_date_has_one_form(text, turn):
     started = json.loads(text)["started"]
