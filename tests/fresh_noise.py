@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import secrets
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -61,8 +62,10 @@ def run(tests: list[str], end: float, number: int) -> Run | None:
 
     NOISE.shift, NOISE.process = number, os.getpid()
     seen = Run(number)
-    silent(tests, seen)
-    if seen.ended < len(seen.rates):
+    # Runs that share the parent of their temporary folders remove each other's links when they end.
+    with tempfile.TemporaryDirectory(dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")) as folder:
+        silent([f"--basetemp={folder}/run", *tests], seen)
+    if seen.ended < len(seen.rates) or not seen.rates:
         raise RuntimeError(f"{seen.ended} of {len(seen.rates)} tests ran")
     return seen
 
