@@ -75,12 +75,14 @@ test-databases: $(VENV)/ready
 	tests/ledger/postgres.sh tests/clients/mariadb.sh $(BIN)/pytest -m 'not slow or slow' tests/ledger tests/clients/test_any_record.py tests/examples/test_nightly.py
 
 # Our own figures beside those of peers, which it installs: a table, out/bench, and docs/benchmarks.md. 15 minutes;
-# the same command goes on where it was stopped. NVFLARE has an environment of its own: it wants other versions.
+# the same command goes on where it was stopped. Peers have two environments of their own: they want other versions,
+# and beside a package of Evidently's Ray does not start.
 bench: $(VENV)/bench
-	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python simulations/bench/run.py --out out/bench --page docs/benchmarks.md
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(VENV)/peers/bin/python simulations/bench/run.py --out out/bench --page docs/benchmarks.md
 
 $(VENV)/bench: $(VENV)/ready
-	$(UV) --editable '.[bench]' 2>>$(VENV)/uv.log || $(PIP) --editable '.[bench]'
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) $(VENV)/peers
+	$(BIN)/uv pip install --quiet --python $(VENV)/peers/bin/python --editable '.[dev,bench]'
 	$(BIN)/uv venv --quiet --clear --python $(PYTHON) $(VENV)/nvflare
 	$(BIN)/uv pip install --quiet --python $(VENV)/nvflare/bin/python nvflare==2.9.0 pandas
 	touch $@

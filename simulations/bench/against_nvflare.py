@@ -25,7 +25,7 @@ from flwr_kld.simulations.flights import NUMBERS, Flights
 from flwr_kld.strategies import Statistics, Trusted
 
 _SITES = 5
-_PYTHON = Path(sys.prefix) / "nvflare" / "bin" / "python"
+_PYTHON = Path(sys.prefix).with_name("nvflare") / "bin" / "python"
 _JOB = Path(__file__).with_name("nvflare_job.py")
 
 
