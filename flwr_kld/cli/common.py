@@ -175,6 +175,7 @@ LONGEST_REPORT = 1 << 26
 """Bytes of a report that is read at most: a hundred times those of a check of 1,000 columns."""
 
 NIGHTLY = "0 3 * * *"
+MONTHLY = "0 3 1 * *"
 
 
 def no_budget(words: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flwr_kld.cli.common import messages
+from flwr_kld.cli.common import MONTHLY, messages
 from flwr_kld.cli.new_app import STANDING_DELTA, Proposal
 from flwr_kld.cli.plan import Who, trust_of
 from flwr_kld.cli.sample import Sample
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 _MOST_COLUMNS = 6
 """That are forecast, of more those of few to many values: each takes a second or two."""
 
-_RARER = {"a week": "0 3 * * 1", "a month": "0 3 1 * *"}
+_RARER = {"a week": "0 3 * * 1", "a month": MONTHLY}
 """Schedules that leave each check more of the budget."""
 
 
-def foreseen(rows: Sample, proposal: Proposal, yearly: int) -> Iterator[str]:
-    """Yield a line about the proposal; one about a better choice, where there is one."""
+def foreseen(rows: Sample, proposal: Proposal, with_ids: int) -> Iterator[str]:
+    """Yield a line about the proposal, and those of better choices: so many checks a year of rows
+    with ids, where checks clear no column a rarer schedule."""
     total = len(next(iter(rows.rows.values())))
     if rows.made_up:
         return
@@ -41,10 +42,11 @@ def foreseen(rows: Sample, proposal: Proposal, yearly: int) -> Iterator[str]:
             return
         words = _in_words(now)
         yield f"forecast{some}, if {proposal.clients} clients hold {total:,} rows together: {words}"
-        better, identifier = replace(proposal, nights=yearly), _identifier(rows)
+        better, identifier = replace(proposal, nights=with_ids), _identifier(rows)
         if identifier and better.is_standing and not proposal.is_standing:
-            yield f"with --id {identifier}: {_in_words(_forecast(rows, better, total))}"
-        elif not any(one.seen_from for one in now):
+            words = _in_words(_forecast(rows, better, total))
+            yield f"with --id {identifier}, {with_ids:,} checks a year: {words}"
+        if not any(one.seen_from for one in now):
             yield from _rarer(rows, proposal, total)
 
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.syntax import Syntax
 
-from flwr_kld.cli.common import NIGHTLY, AllowUnlisted, print_note, refuse_given, results
+from flwr_kld.cli.common import MONTHLY, NIGHTLY, AllowUnlisted, print_note, refuse_given, results
 from flwr_kld.cli.flower_app import (
     BY_HAND,
     CHECK_IN_RUN_CONFIG,
@@ -375,11 +375,13 @@ def init(
         typer.Option(min=0, help="Tolerated divergence of a column, in nats; 0.1 by default."),
     ] = None,
     at: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--schedule", help="When checks come, or the app trains: a cron expression, in UTC."
+            "--schedule",
+            help="When checks come, or the app trains: a cron expression, in UTC. By default every "
+            "night; in a new app once a month where each check is charged by itself.",
         ),
-    ] = NIGHTLY,
+    ] = None,
     connection: Annotated[
         str,
         typer.Option(
@@ -438,7 +440,6 @@ def init(
         )
     # By sum, as a node's guard adds up: else the ledger lets checks through that guards refuse.
     budget = Budget(epsilon, 1e-6, days, composition="sum")
-    yearly = checks_of_a_year(Cron(at))
     rows = read_sample(
         sample, columns=column, identifier=identifier, period=period, bins=bins or 20,
         labels=labels or 20,
@@ -453,11 +454,20 @@ def init(
         )  # fmt: skip
         _write_table(rows, Path("table.toml"))
         return
-    proposal = Proposal(
-        clients, most_in_window(Cron(at), days), budget, rows.made_up,
-        None if period is None else rows.period(period),
-        0 if identifier is None else yearly, aggregators,
-    )  # fmt: skip
+
+    def proposed(when: str) -> tuple[str, int, Proposal]:
+        a_year = checks_of_a_year(Cron(when))
+        return when, a_year, Proposal(
+            clients, most_in_window(Cron(when), days), budget, rows.made_up,
+            None if period is None else rows.period(period),
+            0 if identifier is None else a_year, aggregators,
+        )  # fmt: skip
+
+    first, with_ids, proposal = proposed(at or NIGHTLY)
+    yearly = with_ids
+    if at is None and into is None and proposal.epsilon < proposal.share:
+        first, yearly, proposal = proposed(MONTHLY)  # a 31st of the budget can seldom clear a column
+    at = first
     if proposal.is_standing and yearly > MOST_NIGHTS:
         raise ValueError(
             f"--schedule {at!r}: {yearly:,} checks a year are more than one standing session has, "
@@ -501,7 +511,7 @@ def init(
     if not trains:
         command = ["flwr-kld", "check", str(folder), connection, "--ledger", ledger, *real]
     _print_summary(rows, proposal, yearly, folder, ledger, package / "table.toml", command)
-    for words in foreseen(rows, proposal, yearly):
+    for words in foreseen(rows, proposal, with_ids):
         print_note(words)
 
 

@@ -140,7 +140,7 @@ class Proposal:
         if not self.aggregators:
             return trusted
         return (
-            f"{trusted}\n    if simulated\n"
+            f"{trusted}\n    if simulated  # nodes that have no keys\n"
             f"    else TwoAggregators(epsilon={epsilon}{more}, aggregators=AGGREGATORS)"
         )
 

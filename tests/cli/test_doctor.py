@@ -54,8 +54,8 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         r"refuses the app's domain\n *next: add \"[0-9a-f]{64}\" to allow\.domains",
     ),
     "guard of less epsilon": (
-        lambda p: other_guard(p, "max_epsilon = 0.032", "max_epsilon = 0.01"),
-        r"refuses epsilon 0.032\n *next: raise check\.max_epsilon",
+        lambda p: other_guard(p, "max_epsilon = 0.5", "max_epsilon = 0.01"),
+        r"refuses epsilon 0.5\n *next: raise check\.max_epsilon",
     ),
     "reference": (
         lambda p: (shipped(p).write_text("{}"), p.doctor())[1],
@@ -115,7 +115,7 @@ def test_nothing_is_in_the_way_of_what_init_wrote(cli, place):
                place.folder / "roster.json")  # fmt: skip
     assert done.exit_code == 0, done.stdout
     assert "this node is 'clinic-a'" in done.stdout
-    assert "31 checks in any 30 days, each person charged for 31 of them" in done.stdout
+    assert "2 checks in any 30 days, each person charged for 2 of them" in done.stdout
 
 
 def test_a_budget_without_room_for_another_check_is_said(cli, place, url, settled):
@@ -134,7 +134,6 @@ def test_a_budget_without_room_for_another_check_is_said(cli, place, url, settle
 
 def test_a_schedule_is_the_apps_own(cli, place):
     cron = place.app / "deploy" / "kld.cron"
-    place.change("app/deploy/kld.cron", "0 3 * * *", "0 3 1 * *")
     rows = json.loads(cli("doctor", place.app, "--json").stdout)
     monthly = {row["what"]: row for row in rows}
     assert monthly["budget"]["words"].startswith("2 checks in any 30 days")
@@ -171,7 +170,7 @@ def test_a_made_up_reference_is_no_reference_and_its_app_has_a_budget(cli, tmp_p
     found = {row["what"]: row for row in json.loads(cli("doctor", app, "--json").stdout)}
     assert found["reference"]["state"] == "warning"
     assert found["reference"]["next"].startswith(f"flwr-kld describe {app}")
-    assert found["budget"]["words"].startswith("31 checks in any 30 days")  # not describe's epsilon
+    assert found["budget"]["words"].startswith("2 checks in any 30 days")  # not describe's epsilon
     reference = app / "app" / "reference.json"
     counted = Reference.from_counts(Reference.load(reference).domain, [5000, 3000, 1000])
     counted.save(reference)  # of public rows that were found later

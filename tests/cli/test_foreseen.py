@@ -57,7 +57,7 @@ def test_a_standing_session_is_forecast_alone(cli, sample, asked, tmp_path):
 def test_a_rarer_schedule_is_named_where_checks_exclude_nothing(cli, sample, asked, tmp_path):
     sample.write_text(sample.read_text().replace("visit_nr", "weight"))
     app, more = tmp_path / "app", ("--column", "age", "--epsilon", 1.5)
-    done = cli("init", sample, "--out", app, *more, "--days", 28)
+    done = cli("init", sample, "--out", app, *more, "--days", 28, "--schedule", "0 3 * * *")
     assert done.exit_code == 0, done.output
     assert (
         "--schedule '0 3 1 * *', once a month, with epsilon 0.75 each"

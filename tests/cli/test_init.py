@@ -95,7 +95,7 @@ def test_an_app_is_short_formatted_and_explains_itself(cli, sample, tmp_path):
     assert sum(bool(line.strip()) for line in code.splitlines()) <= 40
     require_formatted(tmp_path / "app")
     assert "is taken to be public" in done.stderr
-    assert "31 checks in any 30 days, each person charged for 31 of them" in done.stderr
+    assert "2 checks in any 30 days, each person charged for 2 of them" in done.stderr
     assert "flwr run . --stream" in done.stdout
     assert "two simulated nodes, which share out the sample" in done.stdout
 
@@ -163,9 +163,9 @@ def test_two_aggregators_need_two_keys(cli, sample, tmp_path, options, words):
 @pytest.mark.parametrize(
     ("clients", "cohort", "smallest", "times"),
     [
-        (4, "UniformCohort()", 3, "31 of them × ε 0.032 = 0.992"),
-        (50, "UniformCohort()", 38, "31 of them × ε 0.032 = 0.992"),
-        (3, "UniformCohort()", 3, "31 of them × ε 0.032 = 0.992"),
+        (4, "UniformCohort()", 3, "2 of them × ε 0.5 = 1"),
+        (50, "UniformCohort()", 38, "2 of them × ε 0.5 = 1"),
+        (3, "UniformCohort()", 3, "2 of them × ε 0.5 = 1"),
         (10_000, "RotatingCohort(322)", 242, "1 of them × ε 1 = 1"),
     ],
 )  # fmt: skip

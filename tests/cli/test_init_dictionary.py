@@ -84,7 +84,7 @@ def test_an_app_in_which_clients_make_the_reference(cli, dictionary, tmp_path):
     server = (app / "app" / "server_app.py").read_text()
     assert "Statistics(" in server
     assert server.count("epsilon=0.5") == 1  # a person's window has 1: half for the reference
-    assert server.count("epsilon=0.016") == 1  # and the other half for 31 checks
+    assert server.count("epsilon=0.25") == 1  # and the other half for 2 checks
     config = tomllib.loads((app / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
     assert (config["drift-statistics"], config["drift-check"]) == ("", "")
     assert Path(config["drift-sample"]).is_file()
