@@ -25,7 +25,7 @@ from flwr_kld.trust.standing import Standing
 from flwr_kld.trust.terms import NoiseShares
 from flwr_kld.trust.trust_model import require_covered
 
-logger = logging.getLogger("flwr_kld")
+logger = logging.getLogger("flwr.kld")
 
 _MOST_NAMED = 5
 """Clients without records. Where more are without, that is usual, and the report counts them."""

@@ -39,7 +39,7 @@ from flwr_kld.trust.trust_model import require_trust
 if TYPE_CHECKING:
     from flwr_kld.ledger import Ledger
 
-logger = logging.getLogger("flwr_kld")
+logger = logging.getLogger("flwr.kld")
 
 
 @suggests(

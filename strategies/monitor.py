@@ -15,7 +15,7 @@ from flwr_kld.common.errors import CheckFailed
 from flwr_kld.ledger import LedgerError
 from flwr_kld.strategies.cohort_strategy import check_timeout
 
-logger = logging.getLogger("flwr_kld")
+logger = logging.getLogger("flwr.kld")
 
 
 class Monitor(Strategy):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from flwr_kld.ledger import Ledger
     from flwr_kld.ledger.reservations import Reservation
 
-logger = logging.getLogger("flwr_kld")
+logger = logging.getLogger("flwr.kld")
 
 
 def _now() -> str:

@@ -15,7 +15,7 @@ from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.strategies.exchange import NO_REPLY, failure, first_replies
 from flwr_kld.trust.envelopes import ANSWER, HOSTED_ACTION, Hosted
 
-logger = logging.getLogger("flwr_kld")
+logger = logging.getLogger("flwr.kld")
 
 
 @runtime_checkable

@@ -39,7 +39,7 @@ from flwr_kld.trust.terms import ChannelNoise, Terms
 if TYPE_CHECKING:
     from flwr_kld.ledger import Ledger
 
-logger = logging.getLogger("flwr_kld")
+logger = logging.getLogger("flwr.kld")
 
 _REMEMBERED = 64
 """Rounds that are kept apart; older ones are folded into the weights, so that state stays small."""

@@ -24,7 +24,7 @@ from flwr_kld.strategies.kl_drift import KLDrift
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.views.text import next_step
 
-logger = logging.getLogger("flwr_kld")
+logger = logging.getLogger("flwr.kld")
 
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 

@@ -98,7 +98,7 @@ def test_after_an_action_checks_cool_down(cooldown, rounds):
 @pytest.mark.parametrize("action", [Retrain(), Pause(), Reweight("labels")])
 def test_an_action_is_only_proposed_by_default(action, caplog):
     world = World({2, 3, 4, 5, 6})
-    with caplog.at_level(logging.WARNING, "flwr_kld"):
+    with caplog.at_level(logging.WARNING, "flwr.kld"):
         strategy, result = world.run(action, suggest=True)
     assert strategy.actions == {2: action}
     assert f"{action} is proposed" in caplog.text

@@ -81,9 +81,9 @@ LIES = {
 @pytest.mark.parametrize("lie", LIES)
 def test_a_node_that_lies_about_its_clients_is_left_out_by_name(lie, caplog):
     population, grid = HostedClients(), Lying(LIES[lie])
-    with caplog.at_level(logging.WARNING, "flwr_kld"):
+    with caplog.at_level(logging.WARNING, "flwr.kld"):
         assert population.present(grid, 1.0) == HONEST
-    (warned,) = [r.getMessage() for r in caplog.records if r.name == "flwr_kld"]
+    (warned,) = [r.getMessage() for r in caplog.records if r.name == "flwr.kld"]
     assert warned.startswith(f"node {LIAR} is left out: ")
     assert list(population.left_out) == [LIAR]
     assert len(warned) < 300

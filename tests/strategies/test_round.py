@@ -123,7 +123,7 @@ def test_what_the_budget_does_not_bear_asks_nobody(ledger):
 
 
 def test_a_report_that_the_ledger_did_not_take_is_in_the_log(ledger, full_ledger, caplog):
-    with caplog.at_level(logging.ERROR, "flwr_kld"), pytest.raises(LedgerUnavailable):
+    with caplog.at_level(logging.ERROR, "flwr.kld"), pytest.raises(LedgerUnavailable):
         Noting(full_ledger).run("monday")
     assert '"said"' in caplog.text
     assert ledger.check("monday").state == "reserved"
