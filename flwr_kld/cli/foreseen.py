@@ -29,8 +29,10 @@ _RARER = {"a week": "0 3 * * 1", "a month": MONTHLY}
 
 
 def foreseen(rows: Sample, proposal: Proposal, with_ids: int) -> Iterator[str]:
-    """Yield a line about the proposal, and those of better choices: so many checks a year of rows
-    with ids, where checks clear no column a rarer schedule."""
+    """Yield a line about the proposal, and about better choices: ids, or a rarer schedule.
+
+    With ids there would be so many checks a year.
+    """
     total = len(next(iter(rows.rows.values())))
     if rows.made_up:
         return

@@ -455,19 +455,20 @@ def init(
         _write_table(rows, Path("table.toml"))
         return
 
-    def proposed(when: str) -> tuple[str, int, Proposal]:
-        a_year = checks_of_a_year(Cron(when))
-        return when, a_year, Proposal(
-            clients, most_in_window(Cron(when), days), budget, rows.made_up,
+    def proposed(at: str) -> Proposal:
+        return Proposal(
+            clients, most_in_window(Cron(at), days), budget, rows.made_up,
             None if period is None else rows.period(period),
-            0 if identifier is None else a_year, aggregators,
+            0 if identifier is None else checks_of_a_year(Cron(at)), aggregators,
         )  # fmt: skip
 
-    first, with_ids, proposal = proposed(at or NIGHTLY)
-    yearly = with_ids
+    often = at or NIGHTLY
+    proposal = proposed(often)
     if at is None and into is None and proposal.epsilon < proposal.share:
-        first, yearly, proposal = proposed(MONTHLY)  # a 31st of the budget can seldom clear a column
-    at = first
+        at = MONTHLY  # a 31st of the budget can seldom clear a column
+        proposal = proposed(at)
+    at = at or often
+    yearly = checks_of_a_year(Cron(at))
     if proposal.is_standing and yearly > MOST_NIGHTS:
         raise ValueError(
             f"--schedule {at!r}: {yearly:,} checks a year are more than one standing session has, "
@@ -511,7 +512,7 @@ def init(
     if not trains:
         command = ["flwr-kld", "check", str(folder), connection, "--ledger", ledger, *real]
     _print_summary(rows, proposal, yearly, folder, ledger, package / "table.toml", command)
-    for words in foreseen(rows, proposal, with_ids):
+    for words in foreseen(rows, proposal, checks_of_a_year(Cron(often))):
         print_note(words)
 
 

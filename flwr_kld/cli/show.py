@@ -30,7 +30,7 @@ from flwr_kld.ledger import Kind, Ledger
 from flwr_kld.report import Outcome
 from flwr_kld.report.column import MARKS, columns_table
 from flwr_kld.report.entries import (
-    NUMBERED,
+    SHOWN,
     back_to,
     beside,
     checks_before,
@@ -151,7 +151,7 @@ def report(
         else:
             _write(rounds, file, title)
         return
-    entries = back_to(opened.newest_first(population, NUMBERED), last, is_check)
+    entries = back_to(opened.newest_first(population, SHOWN), last, is_check)
     checks = CheckSeries.from_entries(entries, checks_before(opened, entries, population))
     title = f"Drift checks of {population}"
     if file is not None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _BRIEF = ("reading", "verdict", "moved", "unlisted")
 """Parts of a column that are read quickly: all but figures and counts."""
 _BESIDE = (Kind.STATISTICS, Kind.DISCOVERY, Kind.DRAWS)
-NUMBERED = (Kind.CHECK, *_BESIDE)
-"""What takes a number among checks; a predictor numbers its own rounds."""
+SHOWN = (Kind.CHECK, *_BESIDE)
+"""What a history of checks shows; a predictor has one of its own."""
 
 
 def read_report(entry: Entry, of: type[R]) -> R | None:
@@ -86,10 +86,10 @@ def is_check(entry: Entry) -> bool:
 
 
 def checks_before(ledger: Ledger, entries: Sequence[Entry], population: str) -> int:
-    """Return how many entries of an earlier time count in the numbering of checks."""
+    """Return how many checks are earlier than these entries."""
     if not entries:
         return 0
-    return ledger.count_before(entries[0].number, population=population, kinds=NUMBERED)
+    return ledger.count_before(entries[0].number, population=population, kinds=[Kind.CHECK])
 
 
 def latest_rounds(newest_first: Iterable[Entry], predictor: str, last: int) -> list[Entry]:
@@ -108,8 +108,8 @@ def predictors_of(entries: Iterable[Entry]) -> list[str]:
 
 
 def numbered(entries: Iterable[Entry], before: int = 0) -> Iterator[tuple[int, Entry]]:
-    """Yield what takes a number, with it: from `before` + 1 on. Rounds of predictors take none."""
-    return enumerate((entry for entry in entries if entry.kind in NUMBERED), before + 1)
+    """Yield the checks among entries with their numbers, from `before` + 1 on."""
+    return enumerate(filter(is_check, entries), before + 1)
 
 
 def point_of(number: int, entry: Entry, report: R | None) -> Point[R]:

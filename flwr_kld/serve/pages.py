@@ -23,7 +23,7 @@ from flwr_kld.ledger.entry import Entry
 from flwr_kld.ledger.read_only import LedgerView
 from flwr_kld.report.column import MARKS
 from flwr_kld.report.entries import (
-    NUMBERED,
+    SHOWN,
     back_to,
     beside,
     brief_report_of,
@@ -90,7 +90,7 @@ class Pages:
     def checks(self, population: str, before: int | None) -> str:
         """Return the page of a population's latest checks, or of those before an entry."""
         self._require(population)
-        newest = self._view.newest_first(population, NUMBERED, before=before)
+        newest = self._view.newest_first(population, SHOWN, before=before)
         entries = back_to(newest, EACH, is_check)
         series, links = self._series(entries)
         query = {"population": population}
@@ -164,7 +164,7 @@ class Pages:
         }
 
     def _card(self, population: str) -> dict[str, Any]:
-        newest = self._view.newest_first(population, NUMBERED)
+        newest = self._view.newest_first(population, SHOWN)
         series, links = self._series(back_to(newest, _RECENT, is_check))
         return {
             "name": population,
@@ -197,9 +197,9 @@ class Pages:
                 yield words, _link("description", number=entry.number) if shown else None
 
     def _before(self, entry: Entry) -> int:
-        """Count the numbered entries before one."""
+        """Count the checks before an entry."""
         keys = self._view.keys(entry.population)
-        return sum(number < entry.number and kind in NUMBERED for number, kind, _ in keys)
+        return sum(number < entry.number and kind is Kind.CHECK for number, kind, _ in keys)
 
     def _predictors(self, population: str) -> list[str]:
         keys = self._view.keys(population)

@@ -25,7 +25,7 @@ from flwr_kld.report.column import (
     share,
     word_of,
 )
-from flwr_kld.report.entries import is_check, numbered, point_of, report_of
+from flwr_kld.report.entries import numbered, point_of, report_of
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.report import Report
 from flwr_kld.report.words import evidence, nats, some_of, table_of
@@ -145,9 +145,7 @@ class CheckSeries(Series[Report]):
     ) -> CheckSeries:
         """Return the checks among entries, `numbered`; whatever else there is is left out."""
         return cls(
-            point_of(number, entry, read(entry))
-            for number, entry in numbered(entries, before)
-            if is_check(entry)
+            point_of(number, entry, read(entry)) for number, entry in numbered(entries, before)
         )
 
     def lines(self, width: int = WIDTH) -> Iterator[str]:
