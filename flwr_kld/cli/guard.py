@@ -88,7 +88,8 @@ def _state(limits: Limits) -> Iterator[str]:
             raise ValueError(f"the key that signed it is gone: restore {limits.key}")
         audit = verify(limits.receipts, public)
         try:
-            spent = spent_by_client(limits.receipts, limits, time.time())
+            now = int(time.time())
+            spent = spent_by_client(limits.receipts, limits, now)
         except QueryRefused as error:
             raise ValueError(f"every check is refused: {error}") from None
     rounds = sum(one.of_training for one in audit.receipts)
@@ -97,12 +98,19 @@ def _state(limits: Limits) -> Iterator[str]:
     )
     yield f"{limits.receipts}: sound; {answered} answered"
     most = limits.period.max_epsilon, limits.period.max_delta
-    used = max(spent.values(), default=(Fraction(0), Fraction(0)))
-    left = [max(limit - one, Fraction(0)) for limit, one in zip(most, used, strict=True)]
+    account = max(spent, key=lambda one: spent[one])
+    left = [max(limit - one, Fraction(0)) for limit, one in zip(most, spent[account], strict=True)]
     whose = " for the client charged most" if len(spent) > 1 else ""
+    counting = (
+        max(one.time, one.until) + limits.period.seconds
+        for one in audit.receipts
+        if one.account == account and not one.of_training
+    )
+    frees = min((end for end in counting if end >= now), default=None)
+    more = "" if frees is None else f"; more from {utc(datetime.fromtimestamp(frees + 60, UTC))} on"
     yield (
         f"left{whose}: epsilon {shown(left[0])} of {shown(most[0])}, "
-        f"delta {shown(left[1])} of {shown(most[1])}"
+        f"delta {shown(left[1])} of {shown(most[1])}{more}"
     )
 
 

@@ -1,6 +1,8 @@
 """``flwr-kld guard check`` and ``receipts``: what an operator and an auditor see of a node."""
 
 import json
+import re
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,18 @@ def test_what_is_left_is_that_of_the_client_charged_most(cli, node):
     assert "3 checks answered" in done.stdout
     assert "epsilon 1 of 3" in done.stdout
     assert {name: node.with_name(name).read_bytes() for name in before} == before
+
+
+def test_it_says_when_the_next_part_of_the_budget_is_free(cli, node):
+    Guard.from_file(node).admit(question("wednesday"), "0")
+    said = re.search(
+        r"epsilon 0 of 3, .*; more from (.*) UTC on", cli("guard", "check", node).stdout
+    )
+    free = datetime.fromisoformat(f"{said[1]}+00:00").timestamp()
+    later = question("later", until=int(free) + 60)
+    with pytest.raises(QueryRefused, match="has left"):
+        Guard.from_file(node, clock=lambda: free - 120).admit(later, "0")
+    Guard.from_file(node, clock=lambda: free).admit(later, "0")
 
 
 @pytest.mark.parametrize(
