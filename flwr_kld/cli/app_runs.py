@@ -19,6 +19,7 @@ from flwr_kld.cli.flower_app import (
     STATISTICS_IN_RUN_CONFIG,
     checks_beside_training,
     facts_of,
+    require_declared,
     require_same,
 )
 from flwr_kld.cli.flower_run import FlowerRun, run_app
@@ -57,12 +58,14 @@ def require_key(key: str) -> str:
 
 _Answered = Report | StatisticsReport | DiscoveryReport
 
-_ASKED: dict[Kind, tuple[str, type[_Answered]]] = {
-    Kind.CHECK: (CHECK_IN_RUN_CONFIG, Report),
-    Kind.STATISTICS: (STATISTICS_IN_RUN_CONFIG, StatisticsReport),
-    Kind.DISCOVERY: (DISCOVERY_IN_RUN_CONFIG, DiscoveryReport),
-}
-"""Of what an app is asked for, the name in its run config, and what the ledger then has."""
+_ASKED: dict[Kind, tuple[str, type[_Answered], str]] = {
+    Kind.CHECK: (CHECK_IN_RUN_CONFIG, Report, "Watch: alerts, dashboards, schedules"),
+    Kind.STATISTICS: (
+        STATISTICS_IN_RUN_CONFIG, StatisticsReport, "A reference from past private data",
+    ),
+    Kind.DISCOVERY: (DISCOVERY_IN_RUN_CONFIG, DiscoveryReport, "Describe the data of a federation"),
+}  # fmt: skip
+"""Of what an app is asked for, the name in its run config, what the ledger then has, and a page."""
 
 
 def exit_code_of(report: Report) -> ExitCode:
@@ -140,7 +143,7 @@ class AppRuns:
 
     def once(self, key: str, kind: Kind = Kind.CHECK) -> Answer:
         """Run the app with this key, unless it has run. Errors are answers, too."""
-        run, (asks, awaited) = None, _ASKED[kind]
+        run, (asks, awaited, page) = None, _ASKED[kind]
         deadline = time.monotonic() + self.timeout
         try:
             ledger = existing_ledger(self.ledger)
@@ -152,6 +155,7 @@ class AppRuns:
                         f"{self.app}' starts; flwr-kld report shows what they found"
                     )
                 require_same(facts_of(self.app, self.config), self.ledger, self.population)
+                require_declared(self.app, asks, page)
                 ledger.budget(self.population)  # else the app spends in a ledger that is not this
                 before = entry
                 run = run_app(
@@ -205,7 +209,7 @@ class AppRuns:
         if entry is not None and entry.failure is not None:
             broke = entry.failure.kind is FailureKind.ERROR
             return ExitCode.ERROR if broke else ExitCode.REFUSED, why_no_report(entry)
-        why = None if run is None else run.why(self.timeout, asks)
+        why = None if run is None else run.why(self.timeout)
         if entry is not None:
             why = "; ".join(filter(None, (why, why_no_report(entry))))
         return ExitCode.ERROR, why or _UNKNOWN.format(asks)

@@ -102,6 +102,16 @@ def run_config(project: dict[str, Any]) -> dict[str, Any]:
     return dict(_flat(config, "")) if isinstance(config, dict) else {}
 
 
+def require_declared(app: Path, name: str, page: str) -> None:
+    """Refuse an app that does not declare a name, as Flower would: its ServerApp reads none."""
+    if name not in run_config(read_project(app)):
+        raise ValueError(
+            f"{app} does not do this: a ServerApp has to read {name} from its run config, and "
+            f"pyproject.toml to declare {name} = '' under [tool.flwr.app.config]; the docs' page "
+            f"{page!r} shows both"
+        )
+
+
 def _flat(config: dict[str, Any], before: str) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     for name, value in config.items():

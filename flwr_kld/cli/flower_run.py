@@ -22,8 +22,6 @@ _LAST_WORDS = 5.0
 """Seconds to wait for the end of the log: what flwr left behind may hold it open."""
 _TERMINATION = 5.0
 """Seconds that ``flwr run`` has to end after a signal."""
-_BAD_CONFIG = "Invalid run configuration"
-_DECLARE = " The app's pyproject.toml declares {} = '' under [tool.flwr.app.config]."
 _LOOK = "; next: flwr-kld doctor APP CONNECTION"
 _SIDE = "│"
 _FRAME = f"{_SIDE}╭╮╰╯─ "
@@ -100,7 +98,7 @@ class FlowerRun:
         """Whether an error ended the ServerApp, other than that a check runs elsewhere."""
         return self.exception is not None and not self.exception.startswith(_ELSEWHERE)
 
-    def why(self, timeout: float, asks: str) -> str | None:
+    def why(self, timeout: float) -> str | None:
         """Say why it came to no answer, if that is known."""
         if self.exit_code is None:
             return f"the run was stopped after {timeout:g} s"
@@ -113,8 +111,9 @@ class FlowerRun:
             )
         if not self.exit_code:
             return None
-        hint = _DECLARE.format(asks) if _BAD_CONFIG in self.last_words else _LOOK
-        return f"flwr run failed with exit code {self.exit_code}: {self.last_words}{hint}"
+        return (
+            f"flwr run failed with exit code {self.exit_code}: {self.last_words.rstrip('.')}{_LOOK}"
+        )
 
 
 def run_app(

@@ -53,7 +53,10 @@ def flower_app(tmp_path: Path) -> Path:
     """A folder that holds a Flower app."""
     folder = tmp_path / "app"
     folder.mkdir()
-    (folder / "pyproject.toml").write_text("[tool.flwr.app.config]\ndrift-check = ''\n")
+    (folder / "pyproject.toml").write_text(
+        "[tool.flwr.app.components]\n[tool.flwr.app.config]\n"
+        "drift-check = ''\ndrift-statistics = ''\ndrift-discovery = ''\ndrift-column = ''\n"
+    )
     return folder
 
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from threading import Event
 
 import numpy as np
@@ -147,9 +148,9 @@ def test_what_was_refused_before_anybody_was_asked_may_run_again(cli, flwr, flow
 @pytest.mark.parametrize(
     ("does", "why"),
     [
-        ("quit", "exit code 1: Connection to the SuperLink is unavailable."),
-        ("misconfigured", "Invalid run configuration. The app's pyproject.toml declares"),
-        ("misconnect", "flwr run failed with exit code 1: There is no connection 'prod'."),
+        ("quit", "exit code 1: Connection to the SuperLink is unavailable"),
+        ("misconfigured", "Invalid run configuration; next: flwr-kld doctor"),
+        ("misconnect", "flwr run failed with exit code 1: There is no connection 'prod'"),
         ("no budget", "population 'us' has no budget: set one with flwr-kld budget --set EPSILON"),
         ("break", "the ServerApp failed: RuntimeError: it broke"),
         ("nothing", "the ledger knows nothing of this key"),
@@ -288,3 +289,23 @@ def test_a_driver_that_is_missing_is_said_once(cli, flower_app, without):
     result = cli("check", flower_app, "--ledger", "postgresql://localhost/drift")
     assert result.exit_code == 4
     assert result.output.count("flwr-kld[postgres]") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["check"], "drift-check"),
+        (["describe"], "drift-statistics"),
+        (["describe", "--discover", "job"], "drift-discovery"),
+    ],
+)
+def test_an_app_that_does_not_ask_for_this_is_not_run(cli, flwr, flower_app, command, name):
+    project = flower_app / "pyproject.toml"
+    project.write_text(project.read_text().replace(f"{name} = ''\n", ""))
+    done = cli(command[0], flower_app, "--key", KEY, *command[1:], "--json")
+    assert (done.exit_code, flwr.calls) == (4, [])
+    said = json.loads(done.stdout)["message"]
+    assert name in said
+    pages = (Path(__file__).parents[2] / "docs").rglob("*.md")
+    titles = {page.read_text().splitlines()[0].removeprefix("# ") for page in pages}
+    assert any(repr(title) in said for title in titles)

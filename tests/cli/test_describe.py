@@ -111,6 +111,8 @@ def test_a_reference_says_in_which_columns_it_is_blind(describe, flwr, listed, b
 def test_of_an_app_that_trains_the_next_check_is_a_training(cli, flwr, tmp_path):
     text = "from flwr_kld.strategies import WithDriftChecks\n\n\napp = None\n"
     app = write_app(tmp_path / "own", "own", {"server_app": text, "client_app": "app = None\n"})
+    with (app / "pyproject.toml").open("a") as project:
+        project.write("drift-statistics = ''\n")
     flwr.will("make", REPORT.to_dict())
     out = tmp_path / "reference.json"
     done = cli("describe", app, "prod", "--ledger", flwr.ledger, "--key", KEY, "--reference", out)
@@ -152,8 +154,8 @@ def test_json_has_the_report(describe, flwr, tmp_path):
         ("fail", 3, "nothing was released: 3 clients answered"),
         ("refuse", 3, "no room until [Sunday]"),
         ("fail oddly", 4, "the ServerApp broke: ZeroDivisionError"),
-        ("quit", 4, "Connection to the SuperLink is unavailable."),
-        ("misconfigured", 4, "declares drift-statistics = ''"),
+        ("quit", 4, "Connection to the SuperLink is unavailable"),
+        ("misconfigured", 4, "Invalid run configuration; next: flwr-kld doctor"),
         ("nothing", 4, "under 'drift-statistics'"),
     ],
 )

@@ -201,7 +201,7 @@ def test_a_connection_that_flwr_does_not_know_leads_to_the_doctor(cli, flwr, pla
     flwr.will("misconnect")
     done = cli(*place.check())
     assert done.exit_code == 4
-    assert "There is no connection 'prod'.; next: flwr-kld doctor APP CONNECTION" in done.stdout
+    assert "There is no connection 'prod'; next: flwr-kld doctor APP CONNECTION" in done.stdout
     assert Ledger(place.ledger).spent().epsilon == 0
 
 
