@@ -180,7 +180,8 @@ def details(report: Report) -> Iterator[str]:
     if verdict is not None:
         yield false_alarms(report)
     yield _who_they_are(report.reading)
-    yield f"{report.one_client}; {report.cost.time}"
+    yield str(report.one_client)
+    yield f"check {report.check}, as nodes' receipts name it, took {report.cost.time}"
     yield from filter(None, (_one_client(report), report.reading.note))
 
 

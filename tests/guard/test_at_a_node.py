@@ -15,7 +15,7 @@ from flwr_kld.ask.plan import each_symbol
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.guard import verify
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-from flwr_kld.strategies import Trusted
+from flwr_kld.strategies import KLDrift, Trusted
 from flwr_kld.table.rounded_table import rounded
 from flwr_kld.trust.envelopes import ANSWER, DRIFT_ACTION, MEMBERS, TERMS, Answer, Members
 
@@ -64,6 +64,18 @@ def test_what_is_pinned_is_counted(ask, tmp_path, domain):
     assert ask(pinned.fingerprint, pinned) == []
     (receipt,) = verify(tmp_path / "receipts.db").receipts
     assert receipt.plan == pinned.fingerprint
+
+
+def test_a_printed_report_names_the_check_as_receipts_do(tmp_path):
+    path = guard_file(tmp_path, ("min_asked = 5", "min_asked = 1"))
+    app = ClientApp()
+    answer_drift_queries(app, lambda _: ROWS, TABLE)
+    grid = InProcessGrid(app, 1)
+    (context,) = grid.contexts.values()
+    context.node_config["drift-guard"] = str(path)
+    report = KLDrift(USUAL, Trusted(1.0), min_clients=1).check(grid)
+    (receipt,) = verify(tmp_path / "receipts.db").receipts
+    assert receipt.check in str(report)
 
 
 def test_a_guard_that_pins_checks_refuses_grid_points_within_bins(ask, caplog):
