@@ -91,9 +91,9 @@ class OwnRecords:
 def _warn_of_blindness(column: str) -> None:
     """Log a column once in a process: one that hosts many clients would repeat it for each."""
     logger.warning(
-        "column %r: nearly all of this node's records are 'other' or 'missing', so that no drift "
-        "of them shows; flwr-kld doctor --data says which",
-        column,
+        "%snearly all of this node's records are 'other' or 'missing', so that no drift of them "
+        "shows; flwr-kld doctor --data says which",
+        f"column {column!r}: " if column else "",
     )
 
 

@@ -101,9 +101,6 @@ class LabelSum(Private):
 
     __slots__ = ("_values", "clients", "refused")
 
-    limit = None
-    """No client's size is known."""
-
     def __init__(self, answers: Iterable[tuple[Sequence[Any], Held[list[bytes]]]]) -> None:
         self._values = Counter[bytes]()
         self.clients = 0

@@ -177,7 +177,7 @@ class Trust(ABC):
         plan: QueryPlan,
         noise: BitSource | NightNoise,
     ) -> Released:
-        """Turn a cohort's sum into something public: the one place where privacy is spent."""
+        """Turn a cohort's sum into something public, where no aggregator has done so."""
         release = self.event(total.clients)
         if isinstance(total, ShareSum):
             return total.release(release)

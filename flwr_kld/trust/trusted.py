@@ -176,7 +176,7 @@ class TwoAggregators(CentralNoise):
     epsilon : float
         In nats, > 0, for each check, against the server together with one of the aggregators.
     aggregators : tuple[bytes, bytes]
-        The two 32-byte public keys, ``AggregatorKey.public``: the first receives seeds, some 450
+        The two 32-byte public keys, ``AggregatorKey.public``: the first receives seeds, some 300
         bytes a client, and the second eight bytes for each bit of its counts.
     delta, protects, allotment
         As in `Trusted`.

@@ -101,6 +101,16 @@ def test_a_noisy_reference_allows_for_its_noise():
     ).chance  # fmt: skip
 
 
+def test_chance_and_noise_have_half_of_the_error_each():
+    """With noise that moves nothing, limits are those of half the error."""
+    law, cells = zipf(6), Labels(list(range(6)))
+    noisy = Reference(cells, np.r_[law, 0, 0], 500.0, 1e-9)
+    exact = Reference(cells, np.r_[law, 0, 0], 500.0)
+    plan, other = (Partition(16).draw(one, np.random.default_rng(0)) for one in (noisy, exact))
+    found = np.array(fraction_limits(plan, level=0.9))[:, :6]
+    assert found == pytest.approx(np.array(fraction_limits(other, level=0.95))[:, :6], rel=1e-6)
+
+
 NOISE = calibrated_laplace(Guarantee(0.1)).table
 
 

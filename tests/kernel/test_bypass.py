@@ -240,7 +240,7 @@ OF_PUBLIC_ROWS = {
     "flwr_kld/cli/records.py", "flwr_kld/table/base.py", "flwr_kld/table/table.py",
     "strategies/private_predictor.py",
 }  # fmt: skip
-"""Files that read attributes by computed names: of rows, options, domains and reports."""
+"""Files that read attributes by computed names, none of them of private numbers."""
 
 
 def found(text: str, file: str = "") -> set[str]:

@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from flwr_kld.kernel import Guarantee
 from flwr_kld.ledger import Budget, Cost
 from flwr_kld.ledger.composition import Spend, composed_epsilon, worst
+from flwr_kld.trust.trusted import Trusted
 
 UNIT = 0.1
 SIZES = (1, 2, 5, 10)
@@ -77,6 +79,15 @@ def test_many_small_releases_cost_less_than_their_sum():
     budget = Budget(4.0, 1e-6, composition="renyi")
     small = Cost.claimed("", Guarantee(0.01))
     assert needed(budget, (small, 1000)) < 4 < 1000 * 0.01
+
+
+def test_each_number_that_a_record_moves_counts():
+    """A record that changes its value moves two counts: it costs what two that move one do."""
+    budget = Budget(40.0, 1e-6, composition="renyi")
+    both = Trusted(0.5).cost()
+    one = replace(both, shifts=both.shifts[:1])
+    assert len(both.shifts) == 2
+    assert needed(budget, (both, 3)) == pytest.approx(needed(budget, (one, 6)), rel=1e-9)
 
 
 def test_the_order_is_the_budgets_alone():
