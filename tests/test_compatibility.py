@@ -1,12 +1,12 @@
 """The versions that the documents state are those of the code."""
 
 import re
-import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
 from flwr_kld import reference
 from flwr_kld.common import canonical_bytes as wire
+from flwr_kld.common import flower
 from flwr_kld.ledger import schema
 from flwr_kld.report import envelope
 from flwr_kld.trust import sealing, terms
@@ -28,11 +28,18 @@ def test_the_stated_versions_are_the_codes():
     }
 
 
-def test_the_installed_flower_is_one_that_is_said_to_be_tested():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (accepted,) = (name for name in project["dependencies"] if name.startswith("flwr"))
-    tested = ".".join(version("flwr").split(".")[:2])
+def test_every_project_accepts_the_flower_that_is_said_to_be_tested():
     said = re.search(r"tested with flwr ([\d. and]+), and accepts `(.*?)`", TEXT)
     assert said is not None
-    assert tested in said[1].split(" and ")
-    assert said[2] == accepted
+    tested = said[1].split(" and ")
+    assert ".".join(version("flwr").split(".")[:2]) in tested
+    assert tuple(tested) == flower._TESTED
+    projects = [ROOT / "pyproject.toml", *ROOT.glob("examples/*/pyproject.toml"),
+                ROOT / "flwr_kld/cli/app_templates/pyproject.toml.txt",
+                *ROOT.glob("simulations/*/pyproject.toml")]  # fmt: skip
+    accepted = {
+        project: set(re.findall(r'"flwr(?:\[\w+\])?([<>=].*?)"', project.read_text()))
+        for project in projects
+    }
+    assert len(accepted) > 10
+    assert set(map(frozenset, accepted.values())) == {frozenset({said[2].removeprefix("flwr")})}
