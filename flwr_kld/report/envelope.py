@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic import ConfigDict, TypeAdapter
 
 SCHEMA = 1
-"""Version of the JSON form of all reports: another one for any field that comes, goes or changes."""
+"""Version of the JSON form of reports: another for any field that comes, goes or changes."""
 _CHECKSUM = "sha256"
 """Name of the checksum in it."""
 
