@@ -35,8 +35,6 @@ _TIMES = 2.0
 """Of a column where half of the nodes changed alike, each of these is named, and no other."""
 _CHANCE = 4.0
 """Standard deviations, and records, beyond which a change is not one of chance."""
-_NOISE = math.log(20) / math.sqrt(2)
-"""Standard deviations beyond which 5 % of Laplace noise is, whose tails are the heaviest."""
 _MOST_RECORDS = 2.0**53
 """That a report can count in float64."""
 _CUTS = 200
@@ -245,13 +243,18 @@ class _Column:
         """Return what this node's records say of the column."""
         answer, p = self._answer(), self._plan.mass
         moved = self._own if self._published is None or answer in _HERE else self._published
-        records, group = self._largest(moved - p)
-        others, low, high = self._others_in(group)
+        records, group, tried = self._largest(moved - p)
+        others, low, high = self._others_in(group, tried)
         own, reference = float(group @ self._own), float(group @ p)
         return OwnColumn(answer, records, own, reference, others, low, high, self._divergence)
 
-    def _others_in(self, group: Floats) -> tuple[float, float, float] | tuple[None, None, None]:
-        """Return the other nodes' fraction of some cells, and its interval for the noise."""
+    def _others_in(
+        self, group: Floats, tried: int
+    ) -> tuple[float, float, float] | tuple[None, None, None]:
+        """Return the other nodes' fraction of cells, and its interval for the noise.
+
+        It holds of each of so many that were tried, as the noise is part of why these were taken.
+        """
         if self._elsewhere is None:
             return None, None, None
         share = float(group @ self._elsewhere)
@@ -259,7 +262,9 @@ class _Column:
         cells = max(float(group.sum()), float(((group - share) ** 2).sum()))
         own = float(group @ self._own)
         drawn = self._mine * own * (1 - own) if self._mine < self._records else 0.0
-        reach = math.ceil(_NOISE * math.sqrt(self._noise**2 * cells + drawn)) / self._others
+        # The heaviest tails that noise has are Laplace's.
+        far = math.log(20 * tried) / math.sqrt(2)
+        reach = math.ceil(far * math.sqrt(self._noise**2 * cells + drawn)) / self._others
         value, low, high = np.clip([share, share - reach, share + reach], 0, 1).tolist()
         return value, low, high
 
@@ -317,25 +322,29 @@ class _Column:
             return sure
         return sure and own >= times * (float(self._elsewhere[grew].sum()) - expected)
 
-    def _largest(self, change: Floats) -> tuple[str, Floats]:
-        """Return name and cells of the records that grew most: a cell, or a side of a cut."""
+    def _largest(self, change: Floats) -> tuple[str, Floats, int]:
+        """Return the name of the records that grew most, their cells, and how many were tried.
+
+        They are those of a cell, or on a side of a cut.
+        """
         plan, domain, group = self._plan, self._plan.reference.domain, np.zeros(len(change))
         cell = int(change.argmax())
         group[cell] = 1.0
         name = cell_name(plan, cell, int(only_symbol(plan)[cell]))
         if not isinstance(domain, Binned):
-            return name, group
+            return name, group, len(change)
         symbols, last = np.arange(domain.size), len(domain.edges)
         cuts = np.linspace(0, last - 1, min(last, _CUTS)).round().astype(int)
         below = symbols <= cuts[:, None]
         sides = in_cells(plan, np.vstack([below, ~below & (symbols <= last)]))
         sides[((sides > 0) & (sides < 1)).any(axis=1)] = 0  # no cut divides a cell
         best = int((sides @ change).argmax())
+        tried = len(change) + len(sides)
         if sides[best] @ change < group @ change:
-            return name, group
+            return name, group, tried
         side, cut = divmod(best, len(cuts))
         edge = repr(domain.edges[cuts[cut]]).removesuffix(".0")
-        return f"{edge} and over" if side else f"below {edge}", sides[best]
+        return f"{edge} and over" if side else f"below {edge}", sides[best], tried
 
 
 def _number(value: float, least: float) -> float:

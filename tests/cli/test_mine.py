@@ -307,6 +307,21 @@ def test_the_interval_of_the_other_nodes_holds(total_is_noised):
     assert hold(held)
 
 
+@pytest.mark.rate(1e-5)
+def test_the_interval_holds_of_that_of_many_labels_which_noise_moved_most():
+    hours, rng = Labels([str(hour) for hour in range(24)]), np.random.default_rng(0)
+    public = Reference.from_counts(hours, np.full(24, 500))
+    sites = [rng.choice(24, 2000).astype(str) for _ in range(SITES)]
+    others, held, app = np.concatenate(sites[1:]), [], ClientApp()
+    answer_drift_queries(app, lambda c: sites[c.node_config["partition-id"]], hours)
+    for _ in range(60):
+        monitor = KLDrift(public, Trusted(0.2), threshold=0.1)
+        report = monitor.check(WatchedGrid(app, SITES))
+        (one,) = NodeComparison.of(report, public, hours.encode(sites[0])).columns.values()
+        held.append(one.elsewhere_low <= np.mean(others == one.records) <= one.elsewhere_high)
+    assert hold(held)
+
+
 def test_a_healthy_site_is_not_blamed_for_its_chance():
     report, _ = checked(Trusted(1.0), site)
     for seed in range(200, 240):
