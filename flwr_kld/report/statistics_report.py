@@ -33,6 +33,9 @@ _MOST_NAMES = 6
 _FREQUENT = 3
 """Symbols that a line names."""
 _HALF = 0.5
+_BEYOND = 0.04
+"""Part of the values beyond the outer edges up to which a mean is given without it: twice that of
+public rows, by which `Table.from_frame` chooses edges."""
 _SHOWN = (0.1, _HALF, 0.9)
 """Levels of the deciles that a line shows."""
 _CHANCE = 4.0
@@ -40,8 +43,8 @@ _CHANCE = 4.0
 less than one is moved further."""
 CAPTION = (
     "95 % intervals in brackets. Means and deciles of numbers come from counts between edges: "
-    "their intervals hold wherever the numbers lie there. Numbers beyond the outer edges are taken "
-    "as the edge, or as the public mean beyond it"
+    "their intervals hold wherever the numbers lie there. Numbers beyond the outer edges are clamped "
+    "to the edge, or to the public mean beyond it"
 )
 
 
@@ -341,7 +344,12 @@ def what(column: ColumnStatistics) -> Iterator[str]:
 def _numbers(column: ColumnStatistics, numbers: NumberStatistics) -> Iterator[str]:
     moments = {"mean": numbers.mean, "s.d.": numbers.deviation}
     drowned = [name for name, one in moments.items() if column.drowned(one)]
-    yield from (f"{name} {within(one)}" for name, one in moments.items() if name not in drowned)
+    shown = [f"{name} {within(one)}" for name, one in moments.items() if name not in drowned]
+    beyond = column.histogram[0].value + column.histogram[-1].value
+    if shown and beyond > _BEYOND:
+        yield f"{' and '.join(shown)} with {100 * beyond:.2g} % of the values clamped to the edges"
+    else:
+        yield from shown
     if drowned:
         yield f"hidden by noise in bins far out: {' and '.join(drowned)}"
     yield from (_decile(one) for one in numbers.quantiles if one.level in _SHOWN)

@@ -106,6 +106,18 @@ def test_where_noise_explains_all_values_nothing_is_said_of_them():
 ODD = ["", " ", "line\nbreak", "\u202eevil", "[red]x[/red]", "other", "(other)"]
 
 
+@pytest.mark.parametrize(("hot", "clamped"), [(0, False), (60, True)])
+def test_a_mean_says_how_many_values_it_clamps(hot, clamped):
+    """A site in Fahrenheit: a mean of 37.7 would be taken for that of all values, with a limit."""
+    rng = np.random.default_rng(0)
+    values = np.r_[rng.normal(37.1, 0.7, 120), np.full(hot, 98.8)]
+    app, table = ClientApp(), Table({"celsius": Binned.uniform(34, 41, 14)})
+    answer_drift_queries(app, lambda _: {"celsius": values}, table)
+    report = Statistics(table, Trusted(1.0)).ask(InProcessGrid(app, 20))
+    text = " ".join(what(report.columns["celsius"].statistics))
+    assert (f"with {100 * hot / (120 + hot):.2g} % of the values clamped" in text) is clamped
+
+
 def test_odd_labels_are_told_apart_and_spoil_no_line(tmp_path):
     table = Table({"site": Labels(ODD), "age": Binned([30, 60])}, by="site")
     rows = {"site": ODD * 20, "age": [40] * 20 * len(ODD)}
