@@ -37,6 +37,7 @@ _NUMBERS     numbers   in all draws at most, as far as ends allow it: less time 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -45,6 +46,7 @@ import scipy
 from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.infer.cell_fractions import as_law, fraction_noise
 from flwr_kld.infer.estimators.design_effect import DesignEffects
+from flwr_kld.infer.estimators.score import in_blocks
 from flwr_kld.infer.fraction_interval import LEVEL, Floats
 from flwr_kld.kernel.law import NoiseTable
 
@@ -55,13 +57,14 @@ _NO_DRIFT = 0.1
 _DRAWS, _NUMBERS = 100, 1 << 20
 _FEWEST = math.ceil(2 / (1 - LEVEL))  # Not tuned: an end of an interval leaves out one at least
 _KEPT = 1 << 17
+_AT_ONCE = 8  # Not tuned: arrays of a block of draws that a processor's cache holds
 _TINY = 1e-290  # Not tuned: keeps logarithms finite
 _LEAST_VARIANCE = 1e-30  # Not tuned: avoids divisions by 0
 
 
-def drawn_laws(noisy: NoisyCounts, seen: Floats, *, design_effect: float) -> Floats:
+def drawn_laws(noisy: NoisyCounts, seen: Floats, *, design_effect: float) -> Iterator[Floats]:
     """Draw laws over the cells from their posterior; the same ones whenever it is called."""
-    # Shapes: seen [cells].
+    # Shapes: seen [cells]; what is yielded [some draws, cells].
     pi, total, cells = noisy.plan.mass, noisy.records, noisy.plan.cells
     noise = fraction_noise(noisy)
     off = seen - pi
@@ -81,47 +84,50 @@ def drawn_laws(noisy: NoisyCounts, seen: Floats, *, design_effect: float) -> Flo
     evidence = np.log(mixed).sum(axis=1) + np.log(_PRIOR)
     chance = np.exp(evidence - evidence.max())
 
-    uniform, normal = _random_numbers(min(max(_NUMBERS // cells, _FEWEST), _DRAWS), cells)
+    uniform, normal = _random_numbers(_draws(cells), cells)
     middle = (np.arange(len(uniform)) + 0.5) / len(uniform)
     tau = np.searchsorted(np.cumsum(chance / chance.sum())[:-1], middle)
-    component = np.zeros(uniform.shape, dtype=np.int8)
-    for own in np.unique(tau):  # ascending, as `tau` is
-        drawn = slice(*np.searchsorted(tau, (own, own + 1)))
-        left = uniform[drawn] * mixed[own]
-        for row, weight in zip(likelihood[:-1], mixtures[own], strict=False):
-            if weight:
-                left -= weight * row
-            component[drawn] += (left > 0).view(np.int8)
-    place = component.astype(np.int64) * cells + np.arange(cells)
-    spread = variance.take(place)
-    return _on_simplex(pi + shift.take(place) + np.sqrt(spread) * normal, spread, pi)
+    for own in np.unique(tau):
+        possible = np.flatnonzero(mixtures[own])
+        ends = np.cumsum(mixtures[own, possible[:-1], None] * likelihood[possible[:-1]], axis=0)
+        for drawn in in_blocks(np.flatnonzero(tau == own), _AT_ONCE * cells):
+            mark = uniform[drawn] * mixed[own]
+            component = np.full(mark.shape, possible[0], dtype=np.int8)
+            for end in ends:
+                component += (mark > end).view(np.int8)
+            place = component * np.int64(cells) + np.arange(cells)
+            spread = variance.take(place)
+            law = pi + shift.take(place) + np.sqrt(spread) * normal[drawn]
+            yield _on_simplex(law, spread, pi)
 
 
-def laws_around(noisy: NoisyCounts, law: Floats, effects: DesignEffects) -> Floats:
+def laws_around(noisy: NoisyCounts, law: Floats, effects: DesignEffects) -> Iterator[Floats]:
     """Draw what other cohorts' noisy counts may show of a law over the cells.
 
     Clients may be of few kinds: then all that they differ in is larger or smaller at once. And they
     may differ in the rarest cells alone, which figures weigh most.
     """
-    # Shapes: law [cells]; what is returned [draws, cells].
+    # Shapes: law [cells]; what is yielded [some draws, cells].
     pi, total, cells = noisy.plan.mass, noisy.records, noisy.plan.cells
-    draws = min(max(_NUMBERS // cells, _FEWEST), _DRAWS)
+    draws = _draws(cells)
     _, normal = _random_numbers(draws, cells)
     noise = fraction_noise(noisy) + _LEAST_VARIANCE
     effect = np.maximum(effects.of_rarest(law), effects.average)
-    # 0 if nothing was sampled; of independent records, all draws vary as much
-    alike = effect
-    if effect.max() > 1:
-        alike = np.where(effect < 1, effect, 1 + (effect - 1) * _at_once(draws)[:, None])
-    sampled = law / total * alike
-    error = np.sqrt(sampled + noise) * normal
-    # What sampling adds to one cell it takes from all others by their size, noise from all alike.
-    part = sampled.sum(axis=-1, keepdims=True)
-    part /= part + noise * cells
-    excess = error.sum(axis=-1, keepdims=True)
-    error -= excess * (part * law + (1 - part) / cells)
-    error += law
-    return as_law(error, pi)
+    for drawn in in_blocks(np.arange(draws), _AT_ONCE * cells):
+        # 0 if nothing was sampled; of independent records, all draws vary as much
+        alike = effect
+        if effect.max() > 1:
+            alike = np.where(effect < 1, effect, 1 + (effect - 1) * _at_once(draws)[drawn, None])
+        sampled = law / total * alike
+        error = np.sqrt(sampled + noise) * normal[drawn]
+        # What sampling adds to one cell it takes from all others by their size, noise from all
+        # alike.
+        part = sampled.sum(axis=-1, keepdims=True)
+        part /= part + noise * cells
+        excess = error.sum(axis=-1, keepdims=True)
+        error -= excess * (part * law + (1 - part) / cells)
+        error += law
+        yield as_law(error, pi)
 
 
 def _on_simplex(law: Floats, variance: Floats, pi: Floats) -> Floats:
@@ -146,6 +152,10 @@ def _normal_parts(noise: NoiseTable) -> tuple[Floats, Floats]:
     root = np.sqrt(a + 1)
     nodes = np.array([a + 1 - root, a + 1 + root])
     return nodes / a, np.array([root + 1, root - 1]) / (2 * root)
+
+
+def _draws(cells: int) -> int:
+    return min(max(_NUMBERS // cells, _FEWEST), _DRAWS)
 
 
 def _random_numbers(draws: int, cells: int) -> tuple[Floats, Floats]:

@@ -11,7 +11,7 @@ cohorts of `drawn_laws`, and all hold.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -101,7 +101,7 @@ def _read(
 ) -> Iterator[Figure]:
     """Estimate distances of laws, shape [distances, laws], and how large each can be."""
     laws = drawn_laws(noisy, seen, design_effect=effects.average)
-    drawn = np.sort(distances(laws, noisy.plan.mass), axis=1)
+    drawn = _sorted(distances, laws, noisy.plan.mass)
     mean, deviation = drawn.mean(axis=1), drawn.std(axis=1)
     cut = int((1 - LEVEL) / 2 * (drawn.shape[1] + 1)) - 1
     # The posterior shrinks drifts that the counts show dimly: what it takes for too much may be
@@ -118,7 +118,7 @@ def _read(
     for step in (last, *range(last)):
         if step < last and (farthest[:, :step] >= own[:, None]).any(axis=1).all():
             break
-        around = np.sort(distances(laws_around(noisy, on_the_way[step], effects), pi), axis=1)
+        around = _sorted(distances, laws_around(noisy, on_the_way[step], effects), pi)
         farthest[:, step] = around[:, -1 - cut]
         if step == last:
             usual = around.mean(axis=1)
@@ -128,6 +128,13 @@ def _read(
     low, high = np.minimum(drawn[:, cut], least), np.maximum(drawn[:, -1 - cut], most)
     high = np.minimum(high, largest)
     return (Figure(*of_one) for of_one in np.array([mean, deviation, low, high]).T.tolist())
+
+
+def _sorted(
+    distances: Callable[[Floats, Floats], Floats], laws: Iterable[Floats], reference: Floats
+) -> Floats:
+    """Sort each distance of laws that come in blocks, shape [distances, laws]."""
+    return np.sort(np.hstack([distances(some, reference) for some in laws]), axis=1)
 
 
 def distances(laws: Floats, reference: Floats) -> Floats:
