@@ -102,11 +102,12 @@ def fraction_variance(
     return variance
 
 
-def noise_covariance(counts: NoisyCounts, weights: Floats) -> Floats:
-    """Covariance of ``weights @ y`` by noise, over an N that does not vary, shape [rows, rows]."""
-    if counts.total_is_known:
-        weights = weights - weights.mean(axis=1, keepdims=True)
-    return np.asarray(counts.noise.variance / counts.records**2 * (weights @ weights.T))
+def noise_of(counts: NoisyCounts, weights: Floats) -> Floats:
+    """What noise of variance 1 in each cell adds to ``weights @ y / N``, if N does not vary."""
+    mean = weights.mean(axis=1, keepdims=True) if counts.total_is_known else 0.0
+    found: Floats = weights - mean
+    found *= math.sqrt(counts.noise.variance) / counts.records
+    return found
 
 
 def weighted_variance(

@@ -14,7 +14,7 @@ from flwr_kld.infer.fraction_interval import (
     fraction_intervals,
     fraction_variance,
     group_intervals,
-    noise_covariance,
+    noise_of,
     records_between,
 )
 from flwr_kld.kernel import Guarantee
@@ -166,7 +166,8 @@ def covariance(counts, weights, law, design_effect):
     """Of fractions, in which N varies with the noise where it is the sum of noisy counts."""
     ratio = weights - (weights @ law)[:, None]
     sampled = (weights * law) @ weights.T - np.outer(weights @ law, weights @ law)
-    return design_effect / counts.records * sampled + noise_covariance(counts, ratio)
+    noise = noise_of(counts, ratio)
+    return design_effect / counts.records * sampled + noise @ noise.T
 
 
 @pytest.mark.rate(1e-4)

@@ -31,7 +31,7 @@ from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.common.search import edge
 from flwr_kld.infer.cell_fractions import as_law, in_cells
 from flwr_kld.infer.estimators.design_effect import DesignEffects
-from flwr_kld.infer.fraction_interval import LEVEL, Floats, noise_covariance
+from flwr_kld.infer.fraction_interval import LEVEL, Floats, noise_of
 from flwr_kld.table.binned import Binned
 from flwr_kld.table.rounded import RoundedNumbers
 
@@ -146,16 +146,16 @@ class Places:
 class Numbers:
     """The distribution of the values of a column of numbers."""
 
-    # Shapes: below [k], noise [k + 1, k + 1], law [cells], bins [k + 1, cells].
+    # Shapes: below [k], noise [k + 1, cells], law [cells], cuts [k + 1, cells].
 
     places: Places
     below: Floats  # F at the edges, in [0, 1]
-    # Covariance, by noise, of the records below each edge and of those that have a value, each as a
-    # fraction of the latter
+    # What independent noises of variance 1, one a cell, add to the records below each edge and to
+    # those that have a value, each as a fraction of the latter
     noise: Floats
     records: float  # Number of those that have a value
     law: Floats  # Fraction of all records in each cell
-    bins: Floats  # Part of each cell that lies in each bin
+    cuts: Floats  # Part of each cell that lies below each edge, and that has a value
     present: float  # Fraction of all records that have a value
     effects: DesignEffects  # How alike the records of a client are
 
@@ -179,19 +179,17 @@ class Numbers:
             return None
         # Symbols below each edge, and those that are values.
         groups = np.arange(domain.size) <= at[:, None]
-        *rows, having = in_cells(noisy.plan, groups)
-        sums = np.array(rows)
-        present = max(float(having @ seen), 1 / noisy.records)
-        below = np.clip(sums @ seen / present, 0, 1)
-        cuts = np.vstack([sums, having])
-        noise = noise_covariance(noisy, cuts / present)
+        cuts = in_cells(noisy.plan, groups)
+        present = max(float(cuts[-1] @ seen), 1 / noisy.records)
+        noise = noise_of(noisy, cuts)
+        noise /= present
         return cls(
             places,
-            below,
+            np.clip(cuts[:-1] @ seen / present, 0, 1),
             noise,
             noisy.records * present,
             as_law(seen, noisy.plan.mass),
-            np.diff(cuts, axis=0, prepend=0),
+            cuts,
             present,
             effects,
         )
@@ -212,7 +210,7 @@ class Numbers:
         Numbers are of each bin, less their means, shape [numbers, bins]. The skewness is the third
         moment over the second: the variance grows by so much where the mean does.
         """
-        weights = centred @ self.bins
+        weights = centred @ self._bins
         size = np.abs(weights).max(axis=1, initial=0)
         weights = weights / np.where(size > 0, size, 1)[:, None]
         variance = weights**2 @ self.law - (weights @ self.law) ** 2
@@ -221,15 +219,23 @@ class Numbers:
         lump = self.effects.of_groups(weights, self.law) / (self.records * self.present)
         varies = lump * variance * size**2
         if not self.effects.average:  # coins are all that was drawn
-            coins = self.places.rounding(centred) @ self.bins @ self.law
+            coins = self.places.rounding(centred) @ self._bins @ self.law
             varies = varies + coins / (self.records * self.present)
         return varies, lump * self.present * third * size
 
     @cached_property
+    def _bins(self) -> Floats:
+        """Part of each cell that lies in each bin, [k + 1, cells]."""
+        bins = self.cuts.copy()
+        bins[1:] -= self.cuts[:-1]
+        return bins
+
+    @cached_property
     def _being_below(self) -> Floats:
         """Whether a record of a cell is below each edge, less how many are, [k, cells]."""
-        steps = np.tri(len(self.below), len(self.values)) - self.below[:, None]
-        return np.asarray(steps @ self.bins)
+        below = self.below[:, None] * -self.cuts[-1]
+        below += self.cuts[:-1]
+        return np.asarray(below)
 
     @cached_property
     def _effects_below(self) -> Floats:
@@ -242,17 +248,32 @@ class Numbers:
         if not self.effects.average:
             return 1.0
         values = self.values - self.mean_of(self.values)
-        (largest,) = self.effects.of_groups((values @ self.bins)[None], self.law)
+        (largest,) = self.effects.of_groups((values @ self._bins)[None], self.law)
         return float(largest / self.effects.average)
 
     @property
-    def covariance(self) -> Floats:
-        """Covariance of `below`, by noise and as much sampling as there is on average, [k, k]."""
+    def covariance(self) -> tuple[Floats, Floats]:
+        """Variance of `below`, [k], and covariance of neighbours, by noise and average sampling."""
+        drawn, factor = self._being_below, self.effects.average / (self.records * self.present)
+        own = np.einsum("ec,ec,c->e", drawn, drawn, self.law) * factor
+        together = np.einsum("ec,ec,c->e", drawn[1:], drawn[:-1], self.law) * factor
         # A ratio moves like its numerator less itself times its denominator.
-        ratio = np.column_stack([np.eye(len(self.below)), -self.below])
-        weights = self._being_below
-        sampled = (weights * self.law) @ weights.T * self.effects.average
-        return np.asarray(sampled / (self.records * self.present) + ratio @ self.noise @ ratio.T)
+        by_noise, with_next, with_all, of_all = self._noise_below
+        own += by_noise - 2 * self.below * with_all + self.below**2 * of_all
+        together += with_next - self.below[1:] * with_all[:-1] - self.below[:-1] * with_all[1:]
+        together += self.below[1:] * self.below[:-1] * of_all
+        return own, together
+
+    @cached_property
+    def _noise_below(self) -> tuple[Floats, Floats, Floats, float]:
+        """Covariances, by noise, of the records below each edge, and of those that have a value.
+
+        Of each with itself, [k], with the next, [k - 1], and with the last; and that with itself.
+        """
+        below, having = self.noise[:-1], self.noise[-1]
+        own = np.einsum("ec,ec->e", below, below)
+        with_next = np.einsum("ec,ec->e", below[1:], below[:-1])
+        return own, with_next, below @ having, float(having @ having)
 
     def mean_of(self, values: Floats) -> float:
         """Average over the records a number that each of them has by its bin."""
@@ -260,9 +281,9 @@ class Numbers:
 
     def error_of(self, values: Floats) -> float:
         """Return the standard deviation of `mean_of`."""
-        around = self._around(values)
+        noise = self._around(values) @ self.noise
         (sampled,), _ = self.sampled((values - self.mean_of(values))[None])
-        return math.sqrt(max(float(sampled) + float(around @ self.noise @ around), 0.0))
+        return math.sqrt(max(float(sampled), 0.0) + float(noise @ noise))
 
     def _around(self, values: Floats) -> Floats:
         """Weigh the records below each edge, and all, so as to sum values less their mean."""
@@ -321,14 +342,13 @@ class Numbers:
         # `way` is -1 or 1.
         mean = numbers[:, -1] - np.diff(numbers) @ self.below
         square, last = SIDES**2, numbers[:, -1] - mean
-        around = np.column_stack([-np.diff(numbers), last])
+        by_noise = np.column_stack([-np.diff(numbers), last]) @ self.noise
         sampled, skewness = self.sampled(numbers - mean[:, None])
         # It is as far from `mean` as sampling and noise would reach if it were true: the root of
         # (1 - c) d² + 2 b d = a.
-        noise = ((around @ self.noise) * around).sum(axis=1)
-        a = square * np.maximum(sampled + noise, 0.0)
-        b = square * (around @ self.noise[-1] - skewness / 2)
-        c = square * float(self.noise[-1, -1])
+        a = square * (np.maximum(sampled, 0.0) + (by_noise**2).sum(axis=1))
+        b = square * (by_noise @ self.noise[-1] - skewness / 2)
+        c = square * float(self.noise[-1] @ self.noise[-1])
         end = np.full(len(numbers), way * math.inf)
         if c < 1:
             end = mean + (way * np.sqrt(b**2 + (1 - c) * a) - b) / (1 - c)
@@ -357,7 +377,7 @@ class Numbers:
         f, places = rising(self.below), self.places
         sampled = self._effects_below * level * (1 - level) / self.records
         # Of the records below an edge, less as many as there are if this is the level there
-        own, with_all, of_all = np.diag(self.noise)[:-1], self.noise[-1, :-1], self.noise[-1, -1]
+        own, _, with_all, of_all = self._noise_below
         noise = own - 2 * level * with_all + level**2 * of_all
         reach = SIDES * np.sqrt(np.maximum(sampled + noise, 0))
         above = np.maximum.accumulate(f + reach)

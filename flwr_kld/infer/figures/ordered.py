@@ -88,9 +88,8 @@ def _wasserstein(apart: Floats, clients: Numbers) -> Figure:
     """``∫ |F - F_Π|``, from the difference of both at the edges and its covariance."""
     # Noise adds ``∫ Var`` to the expectation of ``∫ (F - F_Π)²``, so the difference is shrunk by
     # what takes this off again (James and Stein 1961).
-    covariance, width = clients.covariance, np.diff(clients.edges)
+    (variance, together), width = clients.covariance, np.diff(clients.edges)
     a, b = apart[:-1], apart[1:]
-    variance, together = np.diag(covariance), np.diag(covariance, 1)
     square = float(width @ (a**2 + a * b + b**2))
     noise = float(width @ (variance[:-1] + together + variance[1:]))
     kept = _kept(square, noise)
