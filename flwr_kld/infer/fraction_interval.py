@@ -63,13 +63,14 @@ def group_intervals(
     """Lower and upper ends of the fractions of groups of cells, each at a level of its own."""
     fewest, most, error = records_between(counts, 1 - level)
     # Where N is known, what a group leaves out says as much, with the noise of its own cells.
-    cells, sizes = groups.shape[1], np.count_nonzero(groups, axis=1)
+    values, cells = counts.values.astype(np.float64), groups.shape[1]
+    sums = groups.astype(np.float64, copy=False) @ np.column_stack([values, np.ones(cells)])
+    held, sizes = sums[:, 0], sums[:, 1].astype(np.int64)  # exact: below 2**53
     flip = (fewest == most) & (sizes > cells / 2)
     sizes = np.where(flip, cells - sizes, sizes)
     each = _each_side(error, effects)
     reach = _quantiles_of_sums(counts.noise, tuple(sizes.tolist()), each)
-    held = groups.astype(np.float64, copy=False) @ counts.values.astype(np.float64)
-    held = np.where(flip, counts.values.sum() - held, held)  # exact: below 2**53
+    held = np.where(flip, counts.values.sum() - held, held)
     low, high = _ends(counts, held, sizes, reach, (fewest, most), each, effects)
     return np.where(flip, 1 - high, low), np.where(flip, 1 - low, high)
 
@@ -103,7 +104,7 @@ def fraction_variance(
 
 
 def noise_of(counts: NoisyCounts, weights: Floats) -> Floats:
-    """What noise of variance 1 in each cell adds to ``weights @ y / N``, if N does not vary."""
+    """Return what noise of variance 1 in each cell adds to ``weights @ y / N``, of a known N."""
     mean = weights.mean(axis=1, keepdims=True) if counts.total_is_known else 0.0
     found: Floats = weights - mean
     found *= math.sqrt(counts.noise.variance) / counts.records

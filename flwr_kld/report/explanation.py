@@ -189,6 +189,8 @@ def _of_cells(noisy: NoisyCounts, level: float, effects: DesignEffects) -> Itera
     plan, share, p = noisy.plan, noisy.values / noisy.records, noisy.plan.mass
     error = 1 - level
     low, high = fraction_intervals(noisy, level=1 - (1 - SHARE) * error, effects=effects)
+    if ((low <= p) & (p <= high)).all():
+        return
     fewest, most = fraction_limits(plan, level=1 - SHARE * error / len(plan.cell_of))
     away = np.where((most < low) | (fewest > high), np.abs(share - p), 0)
     symbols = only_symbol(plan)
@@ -206,24 +208,31 @@ def _of_numbers(
     at = np.linspace(0, last, min(last + 1, _CUTS)).round().astype(int)
     symbols, cuts = np.arange(domain.size), at[:, None]
     weights = in_cells(plan, np.vstack([symbols > last + 1, symbols <= cuts]))
-    weights = np.vstack([weights, 1 - weights[0] - weights[1:]])
-    held = weights > 1 - _ROUNDING
-    resolved = held.any(axis=1) & (held | (weights < _ROUNDING)).all(axis=1)
-    groups = held[resolved].astype(np.float64)
-    if not len(groups):
+    having = 1 - weights[0]
+    above = having - weights[1:]
+    held = np.vstack([weights > 1 - _ROUNDING, above > 1 - _ROUNDING])
+    none = np.vstack([weights < _ROUNDING, above < _ROUNDING])
+    resolved = np.flatnonzero(held.any(axis=1) & (held | none).all(axis=1))
+    if not len(resolved):
         return None
-    each = (1 - level) / len(groups)
+    each = (1 - level) / len(resolved)
+    groups = held[resolved].astype(np.float64)
     low, high = group_intervals(noisy, groups, level=1 - (1 - SHARE) * each, effects=effects)
+    expected = groups @ plan.mass
+    apart = (expected < low) | (high < expected)
+    if not apart.any():
+        return None
+    resolved, groups, expected = resolved[apart], groups[apart], expected[apart]
+    low, high = low[apart], high[apart]
     fewest, most = fraction_limits(plan, groups, level=1 - SHARE * each)
     # All records together are more than 1 by rounding, and no limit is.
     moved = (most < low - _ROUNDING) | (high + _ROUNDING < fewest)
     if not moved.any():
         return None
     seen = noisy_fractions(noisy)
-    expected, share = groups @ plan.mass, groups @ seen
+    share = groups @ seen
     # Cuts are compared among the records that have a value: more missing ones move no number.
-    missing = np.flatnonzero(resolved) == 0
-    having = 1 - weights[0]
+    missing = resolved == 0
     among = np.where(missing, 0, expected / max(float(having @ plan.mass), _ROUNDING))
     rows = groups - among[:, None] * having
     design_effect = effects.of_groups(rows, as_law(seen, plan.mass))
@@ -236,7 +245,7 @@ def _of_numbers(
         return None
     best = int(strength.argmax())
     numbers = [float(x[best]) for x in (expected, share, low, high, fewest, most)]
-    group = int(np.flatnonzero(resolved)[best])
+    group = int(resolved[best])
     if group == 0:
         return _move("missing", *numbers, unknown=bool(expected[best] == 0))
     side, cut = divmod(group - 1, len(at))
