@@ -102,7 +102,7 @@ def freed(
         f = tried_at @ along.T
         tried = base[going] * np.exp(f - f.max(axis=1, keepdims=True))[:, None]
         tried /= tried.sum(axis=-1, keepdims=True)
-        mixed, tried_slopes = _likelihoods(rows[going], tried, place_of[going])
+        mixed, tried_slopes = _likelihoods(rows, tried, place_of)
         gain = (size[going] * np.log(mixed)).sum(axis=1) - (tried_at**2).sum(axis=1) / 2
         gain -= value[going]
         better = gain >= 0
@@ -114,7 +114,9 @@ def freed(
         steps[going] += better
         tries[going] = np.where(better, 0, tries[going] + 1)
         settled = better & (gain < _ENOUGH)
-        going = going[~settled & (steps[going] < _STEPS) & (tries[going] < _TRIES)]
+        further = ~settled & (steps[going] < _STEPS) & (tries[going] < _TRIES)
+        if not further.all():
+            going, rows, place_of = going[further], rows[further], place_of[further]
     gained = value - start - np.linalg.slogdet(told)[1] / 2
     covariances = np.asarray(np.linalg.inv(told), dtype=np.float64)
     return [

@@ -130,7 +130,7 @@ class _Column:
         level, level_variance = _level(counts, rest, effect)
         cells = RatioCells(counts, scored, trend, level, theta, effects)
         seen = Seen(
-            rows=(cells.rows_of_level, cells.of_trend[0]),
+            rows=cells.rows,
             groups=cells.groups,
             place_of=cells.place_of,
             rest=rest,

@@ -10,8 +10,9 @@ it to the other. Halved or doubled, the root mean square error of the population
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,7 @@ _PLACE = 0.7
 
 
 _GONE = 0.03
+_AT_ONCE = 32  # Not tuned: groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +96,8 @@ class RatioCells:
         size = np.bincount(in_bin)
         self.log_means = trend.log_mean[: len(scored)]
         self.log_mean = log_mean = np.bincount(in_bin, self.log_means) / size
-        self.place_of = _places(groups.log_expected)[groups.bin_of]
+        self._place = _places(groups.log_expected)
+        self.place_of = self._place[groups.bin_of]
 
         above = np.log(np.maximum(y, 1.0) / self.expected) - log_mean[in_bin]
         finest = np.interp(above, GRID, SPACING)
@@ -108,15 +111,17 @@ class RatioCells:
         self._direct_score = score(ratio, theta) - by_count / 2
         self._crossed, self._score_variance = slope / self.expected * self._count_variance, by_count
 
-        rows, counted = ratio_likelihood(groups, counts.noise, log_mean, effects, theta)
-        self.of_trend = rows * _numbers(log_mean[:, None] + GRID, theta)[:, groups.bin_of]
-        """The likelihood times `_numbers`, of u about the trend, shape [9, G, U]."""
-        apart = (level - log_mean)[groups.bin_of]
-        self.rows_of_level = shifted(rows, apart)
-        """The likelihood of u about the level, shape [G, U]."""
-        self._counted = counted, shifted(counted, apart)
+        self._likelihood = likelihood = CountLikelihood(
+            groups, counts.noise, log_mean, effects, theta
+        )
+        self._after, self._way = _between(level - log_mean)
+        own, first = groups.bin_of, len(GRID) * np.arange(len(groups.size))[:, None]
+        after, way, flat = self._after[own] + first, self._way[own], likelihood.rows.ravel()
+        self.rows = (1 - way) * flat[after] + way * flat[after + 1], likelihood.rows
+        """Likelihood of u about the level, and about the trend, shape [G, U]."""
+        about = np.full(len(log_mean), level), log_mean
+        self._numbers = [_numbers(each[:, None] + GRID, theta) for each in about]
         self._noise, self._theta = noise, theta
-        self._numbers_of_level = _numbers(level + GRID, theta)
         columns = trend.design[: len(scored)].T
         design = np.stack([np.bincount(in_bin, column) / size for column in columns], axis=1)
         self._design = design[groups.bin_of]
@@ -158,19 +163,7 @@ class RatioCells:
         covariance = np.array([[variance, across], [across, spread]])
         for k, law in enumerate(laws):
             if law.covariance is not None:
-                share = law.weights[self.place_of] / moments[0][:, k, None]
-                likelihood = (
-                    self.of_trend[:3]
-                    if law.trended
-                    else self.rows_of_level * self._numbers_of_level[:3, None]
-                )
-                one, of_f, of_r = (likelihood * share) @ directions()
-                by_law = np.stack(
-                    [
-                        weights @ (of_f - f[:, k, None] * one),
-                        masses @ (of_r - r[:, k, None] * one),
-                    ]
-                )
+                by_law = self._by_law(law, weights, masses, moments[:3, :, k])
                 covariance[:, :, k] += by_law @ law.covariance @ by_law.T
         trended = np.array([law.trended for law in laws])
         told = self._told(laws, moments)
@@ -201,13 +194,30 @@ class RatioCells:
         evidence = np.array([law.evidence for law in laws])
         return summed, evidence - gap**2 / spread / 2 - np.log(spread) / 2
 
+    def _by_law(self, law: RatioLaw, weights: Floats, masses: Floats, moments: Floats) -> Floats:
+        """Return what directions of a law's factor add to T and to S, shape [2, R]."""
+        likelihood, f, r = moments
+        shares = np.stack([weights, weights * f, masses, masses * r]) / likelihood
+        inner, numbers = np.zeros((2, len(GRID))), self._numbers[law.trended][1:3]
+        for place, own in self._blocks():
+            rows = self.rows[law.trended][own]
+            told = shares[::2, None, own] @ (numbers[:, self.groups.bin_of[own]] * rows)
+            inner += (told[:, 0] - shares[1::2, own] @ rows) * law.weights[place]
+        return np.asarray(inner @ directions())
+
+    def _blocks(self) -> Iterator[tuple[int, slice]]:
+        """Yield groups in one place, few enough for a processor's cache, and which it is."""
+        for place, own in enumerate(_slices(self.place_of)):
+            for first in range(own.start, own.stop, _AT_ONCE):
+                yield place, slice(first, min(first + _AT_ONCE, own.stop))
+
     def _of_counts(
         self, laws: Sequence[RatioLaw], likelihood: Floats, total: float, total_variance: float
     ) -> tuple[Summed, Floats]:
         """Sum the scores of the counts themselves, given the sum of counts; with the counts."""
         w, y, direct = self.weight, self._count, self.groups.sharp[self.groups.of]
         weights, cells = self._summed(w, direct), self._summed(np.ones_like(w), direct)
-        f, h, fh, ff, hh = self._averaged(laws, *self._counted) / likelihood
+        f, h, fh, ff, hh = self._likelihood.counted(self._about_trend(laws)) / likelihood
         crossed = fh - f * h
         ratio = np.where(direct, y / self.expected, 1.0)
         slope = score_slope(ratio, self._theta) / self.expected
@@ -232,29 +242,31 @@ class RatioCells:
         )
         return summed, h
 
-    def _averaged(self, laws: Sequence[RatioLaw], of_trend: Floats, of_level: Floats) -> Floats:
-        """Average rows of the grid [..., G, U] over laws, shape [..., G, K]."""
-        weights = np.stack([law.weights for law in laws], axis=2)
-        trended = np.array([law.trended for law in laws])
-        averaged = np.empty((*of_trend.shape[:-1], len(laws)))
-        ends = np.searchsorted(self.place_of, np.arange(len(weights) + 1))
-        for a, prior in enumerate(weights):
-            part = slice(ends[a], ends[a + 1])
-            averaged[:, part, trended] = of_trend[:, part] @ prior[:, trended]
-            averaged[:, part, ~trended] = of_level[:, part] @ prior[:, ~trended]
-        return averaged
+    def _about_trend(self, laws: Sequence[RatioLaw]) -> Floats:
+        """Return the laws in each bin, of u about the trend, shape [B, U, K]."""
+        weights = np.stack([law.weights[self._place] for law in laws], axis=2)
+        after = self._after + len(GRID) * np.arange(len(weights))[:, None]
+        for k, law in enumerate(laws):
+            if not law.trended:  # read at the points of the grid around each of its own
+                parts = (after, 1 - self._way), (after + 1, self._way)
+                each = [
+                    np.bincount(at.ravel(), (part * weights[:, :, k]).ravel(), after.size)
+                    for at, part in parts
+                ]
+                weights[:, :, k] = np.reshape(each[0] + each[1], after.shape)
+        return weights
 
     def _moments(self, laws: Sequence[RatioLaw]) -> Floats:
         """Posterior means of `_numbers`, after the likelihood itself, shape [9, G, K]."""
         weights = np.stack([law.weights for law in laws], axis=2)
         trended = np.array([law.trended for law in laws])
-        moments = np.empty((len(self.of_trend), len(self.groups.size), len(laws)))
-        ends = np.searchsorted(self.place_of, np.arange(len(weights) + 1))
-        for a, prior in enumerate(weights):
-            part = slice(ends[a], ends[a + 1])
-            moments[:, part, trended] = self.of_trend[:, part] @ prior[:, trended]
-            of_u = self._numbers_of_level[:, :, None] * prior[:, ~trended]
-            moments[:, part, ~trended] = self.rows_of_level[part] @ of_u
+        moments = np.empty((9, len(self.groups.size), len(laws)))
+        for place, own in self._blocks():
+            prior, bins = weights[place], self.groups.bin_of[own]
+            of_level = self._numbers[0][:, 0, :, None] * prior[:, ~trended]  # alike in all bins
+            moments[:, own, ~trended] = self.rows[0][own] @ of_level
+            of_trend = self._numbers[1][:, bins] * self.rows[1][own]
+            moments[:, own, trended] = of_trend @ prior[:, trended]
         moments[1:] /= moments[0]
         return moments
 
@@ -293,43 +305,57 @@ _IMPOSSIBLE = 1e-290
 """Likelihood of a count that no ratio explains: it tells nothing."""
 
 
-def ratio_likelihood(
-    groups: Groups, noise: NoiseTable, log_mean: Floats, effects: DesignEffects, theta: float
-) -> tuple[Floats, Floats]:
-    """Likelihood of each group under each ratio of the grid, [G, U], each row scaled to max 1.
+class CountLikelihood:
+    """What noisy counts say of each group under each ratio of the grid, about the trend."""
 
-    And the same times numbers of the count h: φ, h, φ h, φ² and h², shape [5, G, U], where a count
-    is not read as it is.
-    """
     # Shapes: log_mean [B].
-    lump = effects.lump
-    effect = max(effects.likely, 1.0) / lump
-    window = NoiseWindow(groups, noise)
-    mean = np.exp((groups.log_expected + log_mean)[:, None] + GRID)
-    mean[:, 0] = 1e-290  # r = 0
-    rows = np.zeros((len(groups.size), len(GRID)))
-    counted = np.zeros((5, *rows.shape))
-    ends = np.searchsorted(groups.bin_of[window.at], np.arange(len(mean) + 1))
-    for b in np.flatnonzero(np.diff(ends)):
-        at, chance = window.at[ends[b] : ends[b + 1]], window.chance[ends[b] : ends[b + 1]]
-        possible = np.flatnonzero(chance.any(axis=0))
-        some = slice(possible.min(initial=len(window.counts)), possible.max(initial=-1) + 1)
-        h, chance = window.counts[some], chance[:, None, some]
-        law = exp(_log_pmf(h[:, None] / lump, mean[b] / lump, effect))
-        law += _IMPOSSIBLE
-        # theta = 0 has no finite score at no records: half a record stands for it.
-        scored = h if theta else np.maximum(h, 0.5)
-        f = score(scored / math.exp(groups.log_expected[b]), theta)
-        numbers = np.stack([np.ones_like(h), f, h, f * h, f**2, h**2])
-        likelihood = ((chance * numbers).reshape(-1, len(h)) @ law).reshape(len(at), 6, -1)
-        rows[at], counted[:, at] = likelihood[:, 0], likelihood[:, 1:].swapaxes(0, 1)
-    sharp = np.flatnonzero(groups.sharp)
-    value, expected = groups.value[sharp, None] / lump, mean[groups.bin_of[sharp]] / lump
-    likely = _log_pmf(value, expected, effect)
-    rows[sharp] = exp(likely - likely.max(axis=1, keepdims=True, initial=-np.inf))
-    rows[sharp] += _IMPOSSIBLE
-    highest = rows.max(axis=1, keepdims=True)
-    return rows / highest, counted / highest
+
+    def __init__(
+        self, groups: Groups, noise: NoiseTable, log_mean: Floats, effects: DesignEffects,
+        theta: float,
+    ) -> None:  # fmt: skip
+        lump = effects.lump
+        effect = max(effects.likely, 1.0) / lump
+        window = NoiseWindow(groups, noise)
+        mean = np.exp((groups.log_expected + log_mean)[:, None] + GRID)
+        mean[:, 0] = 1e-290  # r = 0
+        rows = np.zeros((len(groups.size), len(GRID)))
+        self._blurred = list[tuple[int, NDArray[np.int64], Floats, Floats, Floats]]()
+        """Of each bin, which groups; how likely noise makes each count h, and each ratio that h."""
+        for b, own in enumerate(_slices(groups.bin_of[window.at], len(mean))):
+            at, chance = window.at[own], window.chance[own]
+            if not len(at):
+                continue
+            possible = np.flatnonzero(chance.any(axis=0))
+            some = slice(possible.min(initial=len(window.counts)), possible.max(initial=-1) + 1)
+            h = window.counts[some]
+            law = exp(_log_pmf(h[:, None] / lump, mean[b] / lump, effect))
+            law += _IMPOSSIBLE
+            # theta = 0 has no finite score at no records: half a record stands for it.
+            scored = h if theta else np.maximum(h, 0.5)
+            f = score(scored / math.exp(groups.log_expected[b]), theta)
+            rows[at] = chance[:, some] @ law
+            numbers = np.stack([f, h, f * h, f**2, h**2])
+            self._blurred.append((b, at, chance[:, some], law, numbers))
+        sharp = np.flatnonzero(groups.sharp)
+        value, expected = groups.value[sharp, None] / lump, mean[groups.bin_of[sharp]] / lump
+        likely = _log_pmf(value, expected, effect)
+        rows[sharp] = exp(likely - likely.max(axis=1, keepdims=True, initial=-np.inf))
+        rows[sharp] += _IMPOSSIBLE
+        self._highest = rows.max(axis=1, keepdims=True)
+        rows /= self._highest
+        self.rows: Floats = rows
+        """Likelihood of each group under each ratio, shape [G, U], each row scaled to max 1."""
+
+    def counted(self, laws: Floats) -> Floats:
+        """Average the likelihood, times φ, h, φ h, φ² and h² of the count h, over laws.
+
+        From laws in each bin, shape [B, U, K], to [5, G, K]; 0 where a count is read as it is.
+        """
+        found = np.zeros((5, len(self.rows), laws.shape[-1]))
+        for b, at, chance, law, numbers in self._blurred:
+            found[:, at] = chance @ (numbers[:, :, None] * (law @ laws[b]))
+        return np.asarray(found / self._highest)
 
 
 def _log_pmf(h: Floats, mean: Floats, design_effect: float) -> Floats:
@@ -345,13 +371,20 @@ def _log_pmf(h: Floats, mean: Floats, design_effect: float) -> Floats:
     return log_pmf
 
 
-def shifted(rows: Floats, by: Floats) -> Floats:
-    """Read likelihoods [..., G, U] at ``u + by``, between two points of the grid; r = 0 stays."""
+def _between(by: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """Return between which points of the grid ``u + by`` lies, shape [B, U]; r = 0 stays.
+
+    Which is the lower one, and which part of the way to the next one it is.
+    """
     place = np.interp(GRID + by[:, None], GRID, np.arange(len(GRID)))
     place = np.maximum(place, 1.0)
     place[:, 0] = 0.0
-    low = np.minimum(place.astype(np.int64), len(GRID) - 2)
-    above, at = place - low, low + len(GRID) * np.arange(len(by))[:, None]
-    rows = rows.reshape(*rows.shape[:-2], -1)
-    read: Floats = (1 - above) * rows.take(at, axis=-1) + above * rows.take(at + 1, axis=-1)
-    return read
+    after = np.minimum(place.astype(np.int64), len(GRID) - 2)
+    return after, place - after
+
+
+def _slices(ascending: NDArray[np.int64], number: int | None = None) -> list[slice]:
+    """Return where each of 0, 1, … stands in ascending numbers."""
+    number = int(ascending[-1]) + 1 if number is None else number
+    ends = np.searchsorted(ascending, np.arange(number + 1)).tolist()
+    return [slice(*pair) for pair in pairwise(ends)]

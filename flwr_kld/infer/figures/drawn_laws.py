@@ -46,7 +46,6 @@ import scipy
 from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.infer.cell_fractions import as_law, fraction_noise
 from flwr_kld.infer.estimators.design_effect import DesignEffects
-from flwr_kld.infer.estimators.score import in_blocks
 from flwr_kld.infer.fraction_interval import LEVEL, Floats
 from flwr_kld.kernel.law import NoiseTable
 
@@ -57,7 +56,7 @@ _NO_DRIFT = 0.1
 _DRAWS, _NUMBERS = 100, 1 << 20
 _FEWEST = math.ceil(2 / (1 - LEVEL))  # Not tuned: an end of an interval leaves out one at least
 _KEPT = 1 << 17
-_AT_ONCE = 8  # Not tuned: arrays of a block of draws that a processor's cache holds
+_AT_ONCE = 1 << 14  # Not tuned: numbers of an array of which a processor's cache holds a few
 _TINY = 1e-290  # Not tuned: keeps logarithms finite
 _LEAST_VARIANCE = 1e-30  # Not tuned: avoids divisions by 0
 
@@ -90,7 +89,7 @@ def drawn_laws(noisy: NoisyCounts, seen: Floats, *, design_effect: float) -> Ite
     for own in np.unique(tau):
         possible = np.flatnonzero(mixtures[own])
         ends = np.cumsum(mixtures[own, possible[:-1], None] * likelihood[possible[:-1]], axis=0)
-        for drawn in in_blocks(np.flatnonzero(tau == own), _AT_ONCE * cells):
+        for drawn in _blocks(*np.searchsorted(tau, (own, own + 1)).tolist(), cells):
             mark = uniform[drawn] * mixed[own]
             component = np.full(mark.shape, possible[0], dtype=np.int8)
             for end in ends:
@@ -113,7 +112,7 @@ def laws_around(noisy: NoisyCounts, law: Floats, effects: DesignEffects) -> Iter
     _, normal = _random_numbers(draws, cells)
     noise = fraction_noise(noisy) + _LEAST_VARIANCE
     effect = np.maximum(effects.of_rarest(law), effects.average)
-    for drawn in in_blocks(np.arange(draws), _AT_ONCE * cells):
+    for drawn in _blocks(0, draws, cells):
         # 0 if nothing was sampled; of independent records, all draws vary as much
         alike = effect
         if effect.max() > 1:
@@ -156,6 +155,13 @@ def _normal_parts(noise: NoiseTable) -> tuple[Floats, Floats]:
 
 def _draws(cells: int) -> int:
     return min(max(_NUMBERS // cells, _FEWEST), _DRAWS)
+
+
+def _blocks(first: int, last: int, cells: int) -> Iterator[slice]:
+    """Yield draws, few enough at once for a processor's cache."""
+    most = max(_AT_ONCE // cells, 1)
+    for start in range(first, last, most):
+        yield slice(start, min(start + most, last))
 
 
 def _random_numbers(draws: int, cells: int) -> tuple[Floats, Floats]:

@@ -5,7 +5,7 @@ from scipy.stats import poisson
 from flwr_kld.infer.estimators.design_effect import INDEPENDENT
 from flwr_kld.infer.estimators.free_law import GRID
 from flwr_kld.infer.estimators.groups import group_cells
-from flwr_kld.infer.estimators.ratio_cells import ratio_likelihood
+from flwr_kld.infer.estimators.ratio_cells import CountLikelihood
 from flwr_kld.infer.estimators.score import score
 from flwr_kld.kernel import Guarantee
 from flwr_kld.trust.calibration import calibrated_laplace
@@ -31,7 +31,10 @@ def test_groups_hold_every_cell_once_and_average_its_count():
 
 
 def likelihood(groups, noise):
-    return ratio_likelihood(groups, noise, np.zeros(len(groups.log_expected)), INDEPENDENT, 0.01)
+    none = np.zeros(len(groups.log_expected))
+    found = CountLikelihood(groups, noise, none, INDEPENDENT, 0.01)
+    each_ratio = np.broadcast_to(np.eye(len(GRID)), (len(none), len(GRID), len(GRID)))
+    return found.rows, found.counted(each_ratio)
 
 
 def at(u):
