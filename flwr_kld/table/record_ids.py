@@ -36,8 +36,11 @@ def record_ids(symbols: Held[Symbols], given: object) -> NDArray[np.uint64]:
         ids = np.array(column, np.uint64)  # of a masked one what is beneath
     else:
         ids = np.array([_id_of(value) for value in values_in(column)], dtype=np.uint64)
-    ids[masked_in(column)] = _id_of(None)
-    shared = len(ids) - len(np.unique(ids))
+    missing = masked_in(column)
+    if missing.any():
+        ids[missing] = _id_of(None)
+    ascending = bool((ids[1:] > ids[:-1]).all())
+    shared = 0 if ascending else len(ids) - len(np.unique(ids))
     if shared:
         logger.warning(
             "%d of %d records have no id of their own: records of one id count as the first of "

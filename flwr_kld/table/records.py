@@ -245,7 +245,7 @@ def masked_in(column: Column) -> NDArray[np.bool_]:
     if not isinstance(column, np.ndarray):
         return np.zeros(len(column), dtype=bool)
     missing = np.zeros(len(column), dtype=bool)
-    if column.dtype.names is None:
+    if np.ma.isMaskedArray(column) and column.dtype.names is None:
         missing |= np.ma.getmaskarray(column)
     if column.dtype.kind == "M":
         missing |= np.isnat(np.ma.getdata(column))
