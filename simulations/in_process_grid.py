@@ -24,7 +24,7 @@ from flwr_kld.kernel.arguments import integer
 _CLIENT_APP_RAISED = 2  # Flower's ErrorCode.CLIENT_APP_RAISED_EXCEPTION
 _NODE_UNAVAILABLE = 5
 _SERVER_NODE = 1
-_AT_A_TIME = 16
+_AT_A_TIME = 8
 """Nodes that answer between two looks of the server: as on a SuperLink, it never has to hold all
 replies."""
 
