@@ -89,7 +89,8 @@ def drawn_laws(noisy: NoisyCounts, seen: Floats, *, design_effect: float) -> Ite
     for own in np.unique(tau):
         possible = np.flatnonzero(mixtures[own])
         ends = np.cumsum(mixtures[own, possible[:-1], None] * likelihood[possible[:-1]], axis=0)
-        for drawn in _blocks(*np.searchsorted(tau, (own, own + 1)).tolist(), cells):
+        first, last = np.searchsorted(tau, (own, own + 1)).tolist()
+        for drawn in _blocks(first, last, cells):
             mark = uniform[drawn] * mixed[own]
             component = np.full(mark.shape, possible[0], dtype=np.int8)
             for end in ends:
@@ -100,19 +101,20 @@ def drawn_laws(noisy: NoisyCounts, seen: Floats, *, design_effect: float) -> Ite
             yield _on_simplex(law, spread, pi)
 
 
-def laws_around(noisy: NoisyCounts, law: Floats, effects: DesignEffects) -> Iterator[Floats]:
-    """Draw what other cohorts' noisy counts may show of a law over the cells.
+def laws_around(noisy: NoisyCounts, laws: Floats, effects: DesignEffects) -> Iterator[Floats]:
+    """Draw what other cohorts' noisy counts may show of each of some laws over the cells.
 
     Clients may be of few kinds: then all that they differ in is larger or smaller at once. And they
     may differ in the rarest cells alone, which figures weigh most.
     """
-    # Shapes: law [cells]; what is yielded [some draws, cells].
+    # Shapes: laws [laws, cells]; what is yielded [laws, some draws, cells].
     pi, total, cells = noisy.plan.mass, noisy.records, noisy.plan.cells
     draws = _draws(cells)
     _, normal = _random_numbers(draws, cells)
     noise = fraction_noise(noisy) + _LEAST_VARIANCE
-    effect = np.maximum(effects.of_rarest(law), effects.average)
-    for drawn in _blocks(0, draws, cells):
+    law = laws[:, None]
+    effect = np.maximum([[effects.of_rarest(one)] for one in laws], effects.average)
+    for drawn in _blocks(0, draws, laws.size):
         # 0 if nothing was sampled; of independent records, all draws vary as much
         alike = effect
         if effect.max() > 1:
@@ -157,9 +159,9 @@ def _draws(cells: int) -> int:
     return min(max(_NUMBERS // cells, _FEWEST), _DRAWS)
 
 
-def _blocks(first: int, last: int, cells: int) -> Iterator[slice]:
-    """Yield draws, few enough at once for a processor's cache."""
-    most = max(_AT_ONCE // cells, 1)
+def _blocks(first: int, last: int, numbers: int) -> Iterator[slice]:
+    """Yield draws of so many numbers each, few enough at once for a processor's cache."""
+    most = max(_AT_ONCE // numbers, 1)
     for start in range(first, last, most):
         yield slice(start, min(start + most, last))
 

@@ -22,6 +22,7 @@ from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.infer.allowance import share_apart
 from flwr_kld.infer.cell_fractions import as_law, noisy_fractions
 from flwr_kld.infer.estimators.design_effect import INDEPENDENT, DesignEffects
+from flwr_kld.infer.estimators.score import in_blocks
 from flwr_kld.infer.figures.drawn_laws import NEGLIGIBLE, drawn_laws, laws_around
 from flwr_kld.infer.figures.fractions import Fraction, fractions
 from flwr_kld.infer.figures.numbers import Figure
@@ -99,7 +100,7 @@ def _read(
     distances: Callable[[Floats, Floats], Floats],
     largest: Floats,
 ) -> Iterator[Figure]:
-    """Estimate distances of laws, shape [distances, laws], and how large each can be."""
+    """Estimate distances of laws, shape [distances, ...], and how large each can be."""
     laws = drawn_laws(noisy, seen, design_effect=effects.average)
     drawn = _sorted(distances, laws, noisy.plan.mass)
     mean, deviation = drawn.mean(axis=1), drawn.std(axis=1)
@@ -112,19 +113,17 @@ def _read(
 
     # From below, the nearest law on the way from Π to them that may look as far off as they do;
     # from above, as far as other cohorts of theirs look, less what chance adds. Laws farther on
-    # the way than that are not drawn around.
-    farthest, usual = np.full((len(own), len(_STEPS)), -math.inf), own
+    # the way than that are not drawn around if there are many cells.
     last = len(_STEPS) - 1
-    for step in (last, *range(last)):
-        if step < last and (farthest[:, :step] >= own[:, None]).any(axis=1).all():
+    farthest, usual = np.full((2, len(own), len(_STEPS)), -math.inf)
+    for some in in_blocks(np.roll(np.arange(len(_STEPS)), 1), drawn.shape[1] * len(pi)):
+        if (farthest[:, :last] >= own[:, None]).any(axis=1).all():
             break
-        around = _sorted(distances, laws_around(noisy, on_the_way[step], effects), pi)
-        farthest[:, step] = around[:, -1 - cut]
-        if step == last:
-            usual = around.mean(axis=1)
+        around = _sorted(distances, laws_around(noisy, on_the_way[some], effects), pi)
+        farthest[:, some], usual[:, some] = around[..., -1 - cut], around.mean(axis=2)
     enough = (farthest >= own[:, None]).argmax(axis=1)
     least = distances(on_the_way, pi)[np.arange(len(own)), np.maximum(enough - 1, 0)]
-    most = farthest[:, last] + 2 * (own - usual)
+    most = farthest[:, last] + 2 * (own - usual[:, last])
     low, high = np.minimum(drawn[:, cut], least), np.maximum(drawn[:, -1 - cut], most)
     high = np.minimum(high, largest)
     return (Figure(*of_one) for of_one in np.array([mean, deviation, low, high]).T.tolist())
@@ -133,8 +132,8 @@ def _read(
 def _sorted(
     distances: Callable[[Floats, Floats], Floats], laws: Iterable[Floats], reference: Floats
 ) -> Floats:
-    """Sort each distance of laws that come in blocks, shape [distances, laws]."""
-    return np.sort(np.hstack([distances(some, reference) for some in laws]), axis=1)
+    """Sort each distance of laws that come in blocks, shape [distances, ...]."""
+    return np.sort(np.concatenate([distances(some, reference) for some in laws], axis=-1))
 
 
 def distances(laws: Floats, reference: Floats) -> Floats:
