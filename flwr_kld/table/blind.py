@@ -40,21 +40,26 @@ def _blind(domain: Domain, symbols: Symbols) -> Iterator[tuple[str, NDArray[np.b
 
     A column that lists nothing is none: it is to tell whether there is a value.
     """
+    if not len(symbols):
+        return
+    rows = symbols.reshape(len(symbols), domain.per_record)
+    for name, place, first, odd in _odd_symbols(domain):
+        unlisted = odd[rows[:, place] - first]
+        if np.count_nonzero(unlisted) / len(unlisted) > MOST_UNLISTED:
+            yield name, unlisted
+
+
+@lru_cache(maxsize=4)
+def _odd_symbols(domain: Domain) -> list[tuple[str, int, int, NDArray[np.bool_]]]:
+    """Return name, place and first symbol of each column that lists any; which are unlisted."""
     columns = domain.columns if isinstance(domain, Table) else {"": domain}
     features = domain.features if isinstance(domain, Table) else columns
-    rows = symbols.reshape(len(symbols), domain.per_record).T
-    for (name, column), part, own in zip(columns.items(), domain.parts, rows, strict=True):
-        odd = _odd_symbols(column)
-        if name in features and len(symbols) and not odd.all():
-            unlisted = odd[own - part.start]
-            if np.count_nonzero(unlisted) / len(unlisted) > MOST_UNLISTED:
-                yield name, unlisted
-
-
-@lru_cache(maxsize=64)
-def _odd_symbols(column: Domain) -> NDArray[np.bool_]:
-    """Return which symbols are unlisted."""
-    return column.unlisted_index() >= 0
+    found = []
+    for place, (name, column) in enumerate(columns.items()):
+        odd = column.unlisted_index() >= 0
+        if name in features and not odd.all():
+            found.append((name, place, domain.parts[place].start, odd))
+    return found
 
 
 def require_listed_values(domain: Domain, symbols: Symbols, records: Any) -> None:
