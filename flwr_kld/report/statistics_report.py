@@ -43,8 +43,8 @@ _CHANCE = 4.0
 less than one is moved further."""
 CAPTION = (
     "95 % intervals in brackets. Means and deciles of numbers come from counts between edges: "
-    "their intervals hold wherever the numbers lie there. Numbers beyond the outer edges are clamped "
-    "to the edge, or to the public mean beyond it"
+    "their intervals hold wherever the numbers lie there. Numbers beyond the outer edges are "
+    "clamped to the edge, or to the public mean beyond it"
 )
 
 
