@@ -52,7 +52,7 @@ class LedgerView:
                 checks.c.asked.is_not(None),  # not nights, nor what was refused
             )
             oldest = query.order_by(checks.c.started, checks.c.number).limit(most)
-            spent = rows.entries(connection, oldest)
+            spent = rows.entries(connection, oldest, {})
         after = budget.seconds + 1
         return [(utc(int(entry.started.timestamp()) + after), entry) for entry in spent]
 
@@ -66,7 +66,7 @@ class LedgerView:
     def entry(self, number: int) -> Entry | None:
         """Return an entry by its number, with its report."""
         with self._database.reading() as connection:
-            found = rows.entries(connection, select(checks).where(checks.c.number == number))
+            found = rows.entries(connection, select(checks).where(checks.c.number == number), {})
         return found[0] if found else None
 
     def with_report(self, entry: Entry) -> Entry:

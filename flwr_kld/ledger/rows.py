@@ -28,7 +28,7 @@ from flwr_kld.ledger.schema import (
 
 _NAMES = 5_000
 """Names or numbers in one query; databases limit the number of its parameters."""
-_PAGE = 32
+_PAGE = 64
 """Entries that are read at once."""
 _WIDTH = 17
 """Bytes that hold any weight of a noise table, 2**128 included."""
@@ -138,13 +138,18 @@ def pack(members: NDArray[np.int64]) -> bytes:
 
 def unpack(packed: bytes) -> NDArray[np.int64]:
     """Read what `pack` wrote."""
+    return np.cumsum(_steps(packed), dtype=np.int64)
+
+
+def _steps(packed: bytes) -> NDArray[np.uint32]:
+    """Return how far each number is from the one before."""
     try:
         steps = np.frombuffer(zlib.decompress(packed), dtype="<u4")
     except (zlib.error, ValueError):
-        steps = np.empty(0)
+        steps = np.empty(0, dtype=np.uint32)
     if not len(steps):
         raise damaged("a list of clients")
-    return np.cumsum(steps, dtype=np.int64)
+    return steps
 
 
 # --------------------------------------------------------------------------------------- spends
@@ -212,15 +217,16 @@ def _table(noise: bytes) -> NoiseTable:
 def entry_of(connection: Connection, population: str, key: str) -> Entry | None:
     """Return the entry of a key, if there is one."""
     query = select(checks).where(checks.c.population == population, checks.c.key == key)
-    found = entries(connection, query)
+    found = entries(connection, query, {})
     return found[0] if found else None
 
 
-def entries(connection: Connection, query: Select[Any]) -> list[Entry]:
-    """Return the entries that a query of `checks` finds."""
+def entries(connection: Connection, query: Select[Any], known: dict[int, Cost]) -> list[Entry]:
+    """Return the entries that a query of `checks` finds; costs that are new become `known`."""
     rows = connection.execute(query).all()
     ids = {row.asked for row in rows} | {row.delivered for row in rows}
-    known = read_costs(connection, ids - {None})
+    if new := ids - {None} - known.keys():
+        known |= read_costs(connection, new)
     return [_entry(row, known) for row in rows]
 
 
@@ -247,14 +253,17 @@ def newest_first(
 ) -> Iterator[Entry]:
     """Yield what a query of `checks` finds before a number, newest first, some at a time."""
     query = query.order_by(checks.c.started.desc(), checks.c.number.desc()).limit(_PAGE)
+    known: dict[int, Cost] = {}
     while True:
         with reading() as connection:
             older = query if before is None else query.where(checks.c.number < before)
-            page = entries(connection, older)
-        yield from page
-        if len(page) < _PAGE:
+            page = entries(connection, older, known)
+        more = len(page) == _PAGE
+        while page:  # what is read of a report goes with its entry
+            before = page[0].number
+            yield page.pop(0)
+        if not more:
             return
-        before = page[-1].number
 
 
 def oldest_first(
@@ -262,14 +271,16 @@ def oldest_first(
 ) -> Iterator[Entry]:
     """Yield what a query of `checks` finds, oldest first, some at a time."""
     query = query.order_by(checks.c.started, checks.c.number).limit(_PAGE)  # as an index has them
-    newer = query
+    newer, known = query, dict[int, Cost]()
     while True:
         with reading() as connection:
-            page = entries(connection, newer)
-        yield from page
-        if len(page) < _PAGE:
+            page = entries(connection, newer, known)
+        more = len(page) == _PAGE
+        while page:
+            last = int(page[0].started.timestamp()), page[0].number
+            yield page.pop(0)
+        if not more:
             return
-        last = int(page[-1].started.timestamp()), page[-1].number
         newer = query.where(tuple_(checks.c.started, checks.c.number) > last)
 
 
@@ -303,7 +314,7 @@ def to_json(value: Any, what: str) -> str:
 def _entry(row: Row[Any], known: Mapping[int, Cost]) -> Entry:
     release = None
     if row.asked is not None:
-        release = ReleaseCost(known[row.asked], known.get(row.delivered), len(unpack(row.members)))
+        release = ReleaseCost(known[row.asked], known.get(row.delivered), len(_steps(row.members)))
     # The tables are strict: a column holds its type, and a state or kind that there is.
     try:
         return Entry(

@@ -16,7 +16,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import polars as pl
 from measuring import Row, Timed, cpu, in_a_process, measured
 from sqlalchemy import create_engine, select
 
@@ -74,6 +73,8 @@ def process(code: str, *words: str) -> Timed:
 
 def reading(lines: int, columns: int, repeats: int) -> Row:
     """Measure a reference of a public file of numbers, labels and dates in turn."""
+    import polars as pl  # here alone: what else is measured has no part of its memory
+
     rng = np.random.default_rng(0)
     kinds: list[Callable[[], object]] = [
         lambda: rng.normal(size=lines),
@@ -99,7 +100,7 @@ def paging(entries: int, repeats: int) -> Row:
     """Measure a whole history, entry by entry, beside reading its reports' JSON alone."""
     with TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'drift.db'}"
-        write(url, entries)
+        in_a_process(write, url, entries)  # writing takes more memory than reading
         ledger, text = Ledger(url), json.dumps(_REPORT)
         found = measured(
             "waits", "entries of a history", cpu(lambda: sum(1 for _ in ledger.history())),
