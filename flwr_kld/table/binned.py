@@ -261,8 +261,14 @@ def _means(values: NDArray[np.float64], edges: NDArray[np.float64]) -> Iterator[
             yield float(edges[max(bin_ - 1, 0)])
         else:
             held = values[first:last]
-            mean = math.fsum((held / len(held)).tolist())  # the same on every processor
-            yield float(np.clip(float(f"{mean:.6g}"), held[0], held[-1]))
+            yield float(np.clip(float(_mean(held)), held[0], held[-1]))
+
+
+def _mean(held: NDArray[np.float64]) -> str:
+    """Write the mean of sorted values, to six digits: the same on every processor."""
+    mean, off = held.mean(), 1e-12 * max(-held[0], held[-1])
+    least, most = f"{mean - off:.6g}", f"{mean + off:.6g}"
+    return least if least == most else f"{math.fsum((held / len(held)).tolist()):.6g}"
 
 
 def quantile_cuts(ordered: NDArray[np.float64], bins: int) -> NDArray[np.float64]:

@@ -89,7 +89,10 @@ class Lines:
 
     def _check_line_ends(self, block: bytearray) -> None:
         """Reject public lines that end otherwise than their header; on a node, log a warning."""
-        breaks = max(block.count(_LF), block.count(_CR)) / max(block.count(self._end), 1)
+        data = np.frombuffer(block, np.uint8)
+        of_byte = {byte: np.count_nonzero(data == byte) for byte in (_LF, _CR)}
+        ends = of_byte[self._end[0]] if len(self._end) == 1 else block.count(self._end)
+        breaks = max(of_byte.values()) / max(ends, 1)
         words = (
             "many lines do not end as its header line does, and are read as one: write the file "
             "with one line end (dos2unix), or say "
@@ -112,7 +115,8 @@ class Lines:
                     encoding += "-be" if piece.startswith(b"\xfe\xff") else "-le"
                 errors = "strict" if self._public else "replace"
                 decoder = codecs.getincrementaldecoder(encoding)(errors)
-            yield decoder.decode(piece).encode()
+            plain = piece.isascii() and decoder.getstate()[0] == b"" and encoding == "utf-8"
+            yield piece if plain else decoder.decode(piece).encode()
         if decoder is not None:
             yield decoder.decode(b"", final=True).encode()
 
@@ -170,16 +174,18 @@ class Lines:
     def _odd_lines(self, block: bytearray) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
         """Return where lines end, and which of them pyarrow may read otherwise."""
         data, delimiter = np.frombuffer(block, np.uint8), ord(self._dialect.delimiter)
+        there = {byte for byte in (_LF, _CR, _QUOTE) if byte in block}
         marked = data == delimiter
-        for byte in (_LF, _CR, _QUOTE):
-            if byte in block:
-                marked |= data == byte
+        for byte in there:
+            marked |= data == byte
         places = np.flatnonzero(marked)
         marks = data[places]
         ends = marks == self._end[-1]
         if len(self._end) > 1:
             ends &= data[places - 1] == self._end[0]
         stops = np.flatnonzero(ends)
+        if there == {self._end[-1]}:  # then all other marks are delimiters
+            return places[stops] + 1, np.flatnonzero(np.diff(stops, prepend=-1) != len(self.names))
 
         def each(mask: NDArray[np.bool_]) -> NDArray[np.int32]:
             """Count the marks of each line."""
@@ -188,7 +194,7 @@ class Lines:
         breaks = (marks == _LF) | (marks == _CR)
         odd = each(breaks) != len(self._end)
         between = marks == delimiter
-        if _QUOTE in block:
+        if _QUOTE in there:
             inside = np.cumsum(marks == _QUOTE, dtype=np.uint8) & 1 != 0
             before = np.concatenate(([False], inside[stops[:-1]]))
             odd |= inside[stops] != before  # a quote is left open

@@ -168,7 +168,7 @@ def features_of_column(
     times = seen.read(dialect, local_time)
     times[np.isfinite(seen.numbers)] = "NaT"  # of which some spell times, such as 0171…
     if seen.nearly(~np.isnat(times)):
-        return _of_times(name, times[seen.rows_of(~np.isnat(times))], bins, wanted)
+        return _of_times(name, seen, times, ~np.isnat(times), bins, wanted)
     if seen.nearly(~np.isnat(seen.read(dialect, day_time))):
         return {name: (Times("hour"), "times of day")}
     if not seen.nearly(seen.written):
@@ -432,7 +432,7 @@ def _of_numbers(
         read_as := _since(name, seen, which, ordered)
     ):
         times = seen.read(Dialect(), local_time)
-        parts = _of_times(name, times[seen.rows_of(which & ~np.isnat(times))], bins, wanted)
+        parts = _of_times(name, seen, times, which & ~np.isnat(times), bins, wanted)
         return {part: (own, f"read as {read_as}") for part, (own, _) in parts.items()}
     if whole and np.median(abs(values)) >= _EXACT:
         return {name: _of_texts(seen, labels, wanted)}
@@ -525,12 +525,22 @@ def _is_round(value: Any) -> bool:
         return _number(value, Dialect()) % 1000 == 0
 
 
-def _of_times(name: str, times: NDArray[np.datetime64], bins: int, wanted: bool) -> Features:
-    """Choose what is checked of times: date, weekday, hour."""
-    found: dict[str, Found] = {"date": _of_dates(times, bins, wanted)}
-    ends = _inner(np.sort(times.astype("M8[D]")))[[0, -1]]
-    days = ends[1] - ends[0] + _DAY
-    different, rows = np.unique(times, return_counts=True)
+def _of_times(
+    name: str,
+    seen: _Seen,
+    read: NDArray[np.datetime64],
+    are_times: NDArray[np.bool_],
+    bins: int,
+    wanted: bool,
+) -> Features:
+    """Choose what is checked of those values that are times: date, weekday, hour."""
+    times = read[seen.rows_of(are_times)]
+    different, at = np.unique(read[are_times], return_inverse=True)
+    rows = np.bincount(at, seen.times[are_times]).astype(np.int64)
+    days = np.repeat(different, rows).astype("M8[D]")
+    found: dict[str, Found] = {"date": _of_dates(times, days, bins, wanted)}
+    ends = _inner(days)[[0, -1]]
+    span = ends[1] - ends[0] + _DAY
     for by, words in (("weekday", "fall on one weekday"), ("hour", "are of one hour of the day")):
         domain = Times(by)
         of_symbol = np.bincount(domain.encode(different), rows)
@@ -544,20 +554,24 @@ def _of_times(name: str, times: NDArray[np.datetime64], bins: int, wanted: bool)
             which = domain.name_of(int(of_symbol.argmax()))
             midnight = by == "hour" and are_round("M8[D]")
             found[by] = "they are dates without a time" if midnight else f"all {words}, {which}"
-        elif by == "weekday" and days < _WEEKS and not wanted:
-            found[by] = f"its dates span {days // _DAY} days, too few of each weekday"
+        elif by == "weekday" and span < _WEEKS and not wanted:
+            found[by] = f"its dates span {span // _DAY} days, too few of each weekday"
         else:
             found[by] = domain
     return {f"{name}: {part}": (domain, f"times, by {part}") for part, domain in found.items()}
 
 
-def _of_dates(times: NDArray[np.datetime64], bins: int, wanted: bool) -> Found:
-    """Cut dates by the month, or at quantiles if they span less or far more than a year."""
+def _of_dates(
+    times: NDArray[np.datetime64], days: NDArray[np.datetime64], bins: int, wanted: bool
+) -> Found:
+    """Cut dates by the month, or at quantiles if they span less or far more than a year.
+
+    `days` are those of the times, in their order.
+    """
     since = times.astype(np.int64).astype(np.float64)
-    many = not wanted and len(times) >= _ENOUGH and len(np.unique(times)) > 1
+    many = not wanted and len(times) >= _ENOUGH and times.min() < times.max()
     if many and (_go_on(since, strictly=False) or _go_on(-since, strictly=False)):
         return "its dates go on from row to row, as a log's do: later rows have later dates"
-    days = np.sort(times.astype("M8[D]"))
     inner = _inner(days)
     span = inner[-1] - inner[0]
     if span < _SEASONS and not wanted:

@@ -76,7 +76,7 @@ def recognise(columns: Mapping[str, Column | TextColumn], dialect: Dialect) -> D
     if spelt:
         every = {name: column.without(spelt) for name, column in every.items()}
     texts = [every[name] for name in long]
-    decimal, dates = _decimal(texts) or dialect.decimal, _dates(texts, many) or dialect.dates
+    decimal, dates = _decimal(texts, dialect.decimal), _dates(texts, many) or dialect.dates
     dialect = replace(dialect, missing=missing, decimal=decimal, dates=dates)
     return replace(dialect, sentinels=dict(_sentinels(every, dialect, many)))
 
@@ -219,16 +219,19 @@ def _mostly(numbers: NDArray[np.float64]) -> bool:
     return int(np.count_nonzero(numbers == numbers)) > _MOST * len(numbers)
 
 
-def _decimal(columns: Sequence[_Counted]) -> str | None:
-    """Return the mark with which more columns are numbers; None if it makes no difference."""
+def _decimal(columns: Sequence[_Counted], usual: str) -> str:
+    """Return the mark with which more columns are numbers; the usual one makes no difference."""
     marked = [one.texts for one in columns if one.rows[one.have(",.")].sum() > 1]
 
     def numbers(mark: str) -> int:
         by_mark = Dialect(decimal=mark)
         return sum(_mostly(numbers_of(texts, by_mark)) for texts in marked)
 
-    points, commas = numbers("."), numbers(",")
-    return None if points == commas else "," if commas > points else "."
+    of_usual = numbers(usual)
+    if of_usual == len(marked):
+        return usual
+    other = "," if usual == "." else "."
+    return other if numbers(other) > of_usual else usual
 
 
 def _dates(columns: Sequence[_Counted], many: bool) -> str | None:

@@ -134,9 +134,9 @@ def as_list(texts: pa.Array) -> list[str]:
 
 def coded(blocks: list[pa.Array]) -> tuple[pa.Array, NDArray[np.int32]]:
     """Return the different texts of some blocks, and the place of each text among them."""
-    large = sum(block.nbytes for block in blocks) >= _LARGE
-    kind = pa.large_string() if large else pa.string()
-    found = pa.concat_arrays([block.cast(kind) for block in blocks]).dictionary_encode()
+    if sum(block.nbytes for block in blocks) >= _LARGE:
+        blocks = [block.cast(pa.large_string()) for block in blocks]
+    found = pa.concat_arrays(blocks).dictionary_encode()
     return found.dictionary, found.indices.to_numpy()
 
 
@@ -176,9 +176,12 @@ def are_among(texts: pa.Array, some: Collection[str]) -> NDArray[np.bool_]:
     return _as_mask(compute.is_in(texts, pa.array([*some], texts.type)))
 
 
-def have(texts: pa.Array, part: str, times: int = 1) -> NDArray[np.bool_]:
-    """Whether each text has a part so many times or more; shape [texts]."""
-    return np.asarray(compute.count_substring(texts, part).to_numpy() >= times, dtype=bool)
+def have(texts: pa.Array, mark: str, times: int = 1) -> NDArray[np.bool_]:
+    """Whether each text has a mark of ASCII so many times or more; shape [texts]."""
+    data = texts.buffers()[2]
+    if data is None or not (np.frombuffer(data, np.uint8) == ord(mark)).any():  # takes less time
+        return np.zeros(len(texts), dtype=bool)
+    return np.asarray(compute.count_substring(texts, mark).to_numpy() >= times, dtype=bool)
 
 
 def are_codes(texts: pa.Array) -> NDArray[np.bool_]:

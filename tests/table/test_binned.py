@@ -92,3 +92,9 @@ def test_powers_of_two_cover_what_is_known_of_a_range(low, high, inside, outside
 def test_a_range_that_is_none_is_refused(ends):
     with pytest.raises((ValueError, TypeError)):
         Binned.powers(*ends)
+
+
+def test_means_are_exact_where_sums_of_floats_are_not():
+    values = np.array([-1e16, 1.0, 1e16])
+    assert Binned.cut(values, np.array([2e16])).means == (0.333333, 2e16)
+    assert values.mean() != pytest.approx(1 / 3)
