@@ -61,7 +61,7 @@ from flwr_kld.infer.estimators.score import (
     score_ceiling,
     score_slope,
 )
-from flwr_kld.infer.estimators.trend import Counted, Trend, fit_trend
+from flwr_kld.infer.estimators.trend import Counted, Trend, fit_trends
 
 if TYPE_CHECKING:
     from flwr_kld.ask.noisy import NoisyCounts
@@ -98,8 +98,12 @@ def divergences(
         last = max(
             int(np.searchsorted(cells, cells[first] + _TOGETHER, side="right")) - 1, first + 1
         )
-        pairs = zip(columns[first:last], effects[first:last], strict=True)
-        some = [_Column.of(counts, theta, own) for counts, own in pairs]
+        own = columns[first:last], effects[first:last]
+        counted = list(map(_counted, *own))
+        some = [
+            None if trend is None else _Column.of(counts, theta, effect, read, trend)
+            for counts, effect, read, trend in zip(*own, counted, fit_trends(counted), strict=True)
+        ]
         laws = iter(likely_laws([one.seen for one in some if one is not None]))
         found += [None if one is None else one.read(next(laws)) for one in some]
         first = last
@@ -117,16 +121,17 @@ class _Column:
     seen: Seen
 
     @classmethod
-    def of(cls, counts: NoisyCounts, theta: float, effects: DesignEffects) -> _Column | None:
-        """Fit the trend, and compute likelihoods; None of counts that nobody can have."""
-        effect = max(effects.likely, 1.0)
-        plan, noise = counts.plan, counts.noise.variance
-        scored = np.flatnonzero(plan.weight > 0)
-        total, by_noise, by_chance = _total(counts, scored, effect)
-        try:
-            trend, rest = _trend(counts, scored, total, by_noise + by_chance, effect)
-        except EstimateUndefined:
-            return None
+    def of(
+        cls,
+        counts: NoisyCounts,
+        theta: float,
+        effects: DesignEffects,
+        counted: Counted,
+        trend: Trend,
+    ) -> _Column:
+        """Compute likelihoods about the trend."""
+        scored = np.flatnonzero(counts.plan.weight > 0)
+        rest, effect = counted.rest, counted.design_effect
         level, level_variance = _level(counts, rest, effect)
         cells = RatioCells(counts, scored, trend, level, theta, effects)
         seen = Seen(
@@ -136,7 +141,7 @@ class _Column:
             rest=rest,
             rest_log_mean=trend.log_mean[len(scored) :],
             trend_evidence=trend.evidence,
-            noise=noise,
+            noise=counted.noise,
             level=level,
             level_variance=level_variance,
             design_effect=effect,
@@ -240,29 +245,25 @@ def _level(counts: NoisyCounts, rest: Counted, effect: float) -> tuple[float, fl
     return math.log(total / expected), (sum(variances) + effect * total) / total**2
 
 
-def _trend(
-    counts: NoisyCounts,
-    scored: NDArray[np.int64],
-    total: float,
-    total_variance: float,
-    effect: float,
-) -> tuple[Trend, Counted]:
-    """Fit the trend to the single symbols and to the remainders of the tail; return these, too."""
-    plan = counts.plan
+def _counted(counts: NoisyCounts, effects: DesignEffects) -> Counted:
+    """Return what a trend is fitted to: the single symbols, then the remainders of the tail."""
+    plan, effect = counts.plan, max(effects.likely, 1.0)
+    scored = np.flatnonzero(plan.weight > 0)
+    total, by_noise, by_chance = _total(counts, scored, effect)
     mass = counts.records * plan.reference.probabilities
     read = np.concatenate([scored, _rest(plan)])
     log_mass = np.log(np.where(mass > 0, mass, 1.0))
     expected, logs, squares = (
         np.bincount(plan.cell_of, x, plan.cells)[read] for x in (mass, mass * log_mass, mass**2)
     )
-    counted = Counted(
+    return Counted(
         value=counts.values[read].astype(np.float64),
         expected=expected,
         log_symbol=logs / expected,
         crowding=squares / expected**2,
         total=total,
-        total_variance=total_variance,
+        total_variance=by_noise + by_chance,
         design_effect=effect,
+        noise=counts.noise.variance,
+        singles=len(scored),
     )
-    trend = fit_trend(counted, counts.noise.variance, len(scored))
-    return trend, counted.after(len(scored))

@@ -15,11 +15,11 @@ change nothing), and `_FINEST` is how finely floats tell a sum beside the prior 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from flwr_kld.common.errors import EstimateUndefined
 from flwr_kld.infer.estimators.score import Floats
 
 _BENDS = (0.9, 0.7, 0.4, 0.2, 0.1)
@@ -40,15 +40,19 @@ class Counted:
     total: float  # What is known of N P over the single symbols together
     total_variance: float
     design_effect: float  # Of a count
+    noise: float  # Variance of the noise in each of them
+    singles: int  # S
 
-    def after(self, singles: int) -> Counted:
-        """Return the counts of many symbols together."""
+    @property
+    def rest(self) -> Counted:
+        """The counts of many symbols together."""
         return replace(
             self,
-            value=self.value[singles:],
-            expected=self.expected[singles:],
-            log_symbol=self.log_symbol[singles:],
-            crowding=self.crowding[singles:],
+            value=self.value[self.singles :],
+            expected=self.expected[self.singles :],
+            log_symbol=self.log_symbol[self.singles :],
+            crowding=self.crowding[self.singles :],
+            singles=0,
         )
 
 
@@ -63,45 +67,67 @@ class Trend:
     evidence: float
 
 
-def fit_trend(counted: Counted, noise: float, singles: int) -> Trend:
-    """Fit the trend by Fisher scoring; `EstimateUndefined` of counts that nobody can have."""
+def fit_trends(columns: Sequence[Counted]) -> list[Trend | None]:
+    """Fit each column's trend, those of equal shape together; None of counts nobody can have."""
+    found: list[Trend | None] = [None] * len(columns)
+    alike: dict[tuple[int, int], list[int]] = {}
+    for i, one in enumerate(columns):
+        alike.setdefault((len(one.value), one.singles), []).append(i)
+    for which in alike.values():
+        for i, trend in zip(which, _together([columns[i] for i in which]), strict=True):
+            found[i] = trend
+    return found
+
+
+def _together(columns: Sequence[Counted]) -> list[Trend | None]:
     try:
-        return _fitted(counted, noise, singles)
-    except np.linalg.LinAlgError:
-        raise EstimateUndefined("the counts are too far from their number to be true") from None
+        return [*_fitted(columns)]
+    except np.linalg.LinAlgError:  # of one of them
+        if len(columns) == 1:
+            return [None]
+        return [trend for one in columns for trend in _together([one])]
 
 
-def _fitted(counted: Counted, noise: float, singles: int) -> Trend:
-    y, expected, crowding = counted.value, counted.expected, counted.crowding
-    share = expected / expected.sum()
-    x = counted.log_symbol - share @ counted.log_symbol
-    x = x / max(float(np.sqrt(share @ x**2)), 1.0)
-    bends = np.quantile(x[:singles] if singles else x, _BENDS)
-    design = np.column_stack([np.ones_like(x), x, np.maximum(bends - x[:, None], 0)])
+def _fitted(columns: Sequence[Counted]) -> Iterator[Trend]:
+    """Fit trends by Fisher scoring."""
+    # Shapes: of each array the first axis is of the columns.
+    singles = columns[0].singles
+    y, expected, log_symbol, crowding = np.array(
+        [[one.value, one.expected, one.log_symbol, one.crowding] for one in columns]
+    ).swapaxes(0, 1)
+    total, total_variance, effect, noise = np.array(
+        [(one.total, one.total_variance, one.design_effect, one.noise) for one in columns]
+    ).T[..., None]
+    share = expected / expected.sum(axis=1, keepdims=True)
+    x = log_symbol - (share * log_symbol).sum(axis=1, keepdims=True)
+    x = x / np.maximum(np.sqrt((share * x**2).sum(axis=1, keepdims=True)), 1.0)
+    bends = np.quantile(x[:, :singles] if singles else x, _BENDS, axis=1).T
+    bent = np.maximum(bends[:, None] - x[..., None], 0)
+    design = np.concatenate([np.ones_like(x)[..., None], x[..., None], bent], axis=2)
     precision = np.diag(_DEVIATIONS**-2.0)
-    at, spread = np.zeros(len(_DEVIATIONS)), 0.0
-    told = precision
+    at, spread = np.zeros((len(x), len(_DEVIATIONS))), np.zeros((len(x), 1))
+    told = np.tile(precision, (len(x), 1, 1))
     for _ in range(_STEPS):
-        mean = expected * np.exp(np.clip(design @ at, -_MOST, _MOST))
-        by_chance = counted.design_effect * mean + noise
+        mean = expected * np.exp(np.clip((design @ at[..., None])[..., 0], -_MOST, _MOST))
+        by_chance = effect * mean + noise
         variance = by_chance + spread * crowding * mean**2
-        slope = design.T @ (mean * (y - mean) / variance) - precision @ at
-        told = (design * (mean**2 / variance)[:, None]).T @ design + precision
+        slope = np.einsum("cjd,cj->cd", design, mean * (y - mean) / variance) - at @ precision
+        told = (design * (mean**2 / variance)[..., None]).swapaxes(1, 2) @ design + precision
         # The single symbols' sum is known more finely than the sum of their noisy counts.
-        single = mean[:singles]
-        known = counted.total_variance + spread * single @ single
-        known += max(1.0, _FINEST * counted.total) ** 2
-        moved = single @ design[:singles]
-        slope += moved * (counted.total - single.sum()) / known
-        told += np.outer(moved, moved) / known
-        step = np.linalg.solve(told, slope)
-        at = at + step / max(1.0, float(np.abs(step).max()))
+        single = mean[:, :singles]
+        known = total_variance + spread * (single**2).sum(axis=1, keepdims=True)
+        known += np.maximum(1.0, _FINEST * total) ** 2
+        moved = np.einsum("cj,cjd->cd", single, design[:, :singles])
+        slope += moved * (total - single.sum(axis=1, keepdims=True)) / known
+        told += moved[:, :, None] * (moved / known)[:, None]
+        step = np.linalg.solve(told, slope[..., None])[..., 0]
+        at = at + step / np.maximum(1.0, np.abs(step).max(axis=1, keepdims=True))
         weight = crowding * (mean / variance) ** 2
-        excess = weight @ ((y - mean) ** 2 - by_chance)
-        spread = max(0.0, float(excess / ((weight * crowding) @ mean**2)))
-    log_mean = np.clip(design @ at, -_MOST, _MOST)
-    covariance = np.asarray(np.linalg.inv(told), dtype=np.float64)
-    _, told_apart = np.linalg.slogdet(covariance[1:, 1:])
-    scaled = at[1:] / _DEVIATIONS[1:]
-    evidence = float(told_apart - scaled @ scaled) / 2 - float(np.log(_DEVIATIONS[1:]).sum())
-    return Trend(log_mean, design, covariance, evidence)
+        excess = (weight * ((y - mean) ** 2 - by_chance)).sum(axis=1, keepdims=True)
+        spread = np.fmax(excess / (weight * crowding * mean**2).sum(axis=1, keepdims=True), 0.0)
+    log_means = np.clip((design @ at[..., None])[..., 0], -_MOST, _MOST)
+    covariances = np.linalg.inv(told)
+    told_apart = np.linalg.slogdet(covariances[:, 1:, 1:])[1]
+    scaled = at[:, 1:] / _DEVIATIONS[1:]
+    evidence = (told_apart - (scaled**2).sum(axis=1)) / 2 - np.log(_DEVIATIONS[1:]).sum()
+    return map(Trend, log_means, design, covariances, evidence.tolist())
