@@ -532,6 +532,7 @@ class _EqualColumns:
         moved = self.counts / self._expected - 1
         kept = np.maximum(moved / (1 + self._chance / _SHRUNK), -1.0)
         outside = np.minimum(np.maximum(self.outside / self.records, 0.0), 1.0)
+        left = np.where(outside[:, None] > 0, kept, 0.0)  # otherwise it is as where none leave
         far = np.abs(moved) > _FAR * np.sqrt(self._chance)
         order = np.argsort(mass, axis=1, kind="stable")
         light, even = np.zeros_like(mass), np.zeros_like(mass)
@@ -539,7 +540,7 @@ class _EqualColumns:
         np.put_along_axis(light, order, np.where(cumulated <= 0.5, 1.0, 0.0), axis=1)
         np.put_along_axis(even, order, np.tile(np.arange(cells) % 2.0, (rows, 1)), axis=1)
         straight = [
-            np.zeros_like(mass), kept, kept, np.where(far, np.maximum(moved, -1.0), 0.0),
+            np.zeros_like(mass), left, kept, np.where(far, np.maximum(moved, -1.0), 0.0),
             light, 1 - light, even, 1 - even,
         ]  # fmt: skip
         towards = np.stack([*straight, kept, np.where(far, kept, 0.0)])

@@ -211,6 +211,7 @@ class _Design:
         best = np.array(_DEGREES)[np.argmin(each, axis=0)]
         return np.asarray(best[np.searchsorted(grid, self.expected, side="right") - 1])
 
+    @cached_property
     def _by_degree(self) -> list[tuple[NDArray[np.int64], Floats]]:
         """Cells of each degree, and their polynomial."""
         return [
@@ -228,7 +229,7 @@ class _Design:
         if self.others is not None:
             total = (1 - self.theta) * elsewhere / self.records
             variance += (1 - self.theta) ** 2 * max(elsewhere, 0.0) / self.records**2
-        for cells, b in self._by_degree():
+        for cells, b in self._by_degree:
             at, w, kept = self.expected[cells], self.weight[cells], self._kept[cells]
             value, spread, x = self._read(y[cells], at, b)
             lost = (1 - kept) * (1 - self.theta if self.others is not None else 0.0)
@@ -275,7 +276,7 @@ class _Design:
     def _null_variances(self) -> Floats:
         """Variance of each scored cell's estimate without a drift."""
         found = np.zeros_like(self.expected)
-        for cells, b in self._by_degree():
+        for cells, b in self._by_degree:
             at = self.expected[cells]
             found[cells] = self._variance(np.zeros_like(at), at, b)
         return found

@@ -98,7 +98,10 @@ class Shapes:
 
 @cache
 def all_shapes() -> Shapes:
-    """Every shape that is averaged, those first whose laws change with the mass of Π."""
+    """Every shape that is averaged, those first whose laws change with the mass of Π.
+
+    Of these and of the others, those come last whose mean follows the trend.
+    """
     nan, none = float("nan"), (0.0, _GONE, 1.0)
     both = (False, True)
     smooth = [(t, s, g, 1.0, *none, nan) for t, s, g in product(both, _SPREADS, _GROWTHS)]
@@ -117,7 +120,7 @@ def all_shapes() -> Shapes:
         *((_TAIL / len(tail), row) for row in tail),
         *((_SOME * chance / sum(c for c, _ in some), row) for chance, row in some),
     ]
-    rows.sort(key=lambda entry: entry[1][2] == 0 and math.isnan(entry[1][-1]))
+    rows.sort(key=lambda entry: (entry[1][2] == 0 and math.isnan(entry[1][-1]), entry[1][0]))
     columns = np.array([[chance, *row] for chance, row in rows], dtype=np.float64).T
     return Shapes(columns[0], columns[1] == 1, *columns[2:])
 
@@ -186,8 +189,8 @@ def _down() -> Floats:
 
 
 def _mixed(risen: Floats, fallen: Floats, down: Floats) -> Floats:
-    """Mix those that rose, a fraction that fell, and outliers."""
-    laws = risen * ((1 - _OUTLIERS) * (1 - fallen))
-    laws += (1 - _OUTLIERS) * fallen * down
-    laws += _OUTLIERS * bell(0.0, _WIDEST)
-    return laws
+    """Mix those that rose, in whose place the result is, a fraction that fell, and outliers."""
+    risen *= (1 - _OUTLIERS) * (1 - fallen)
+    risen += (1 - _OUTLIERS) * fallen * down
+    risen += _OUTLIERS * bell(0.0, _WIDEST)
+    return risen

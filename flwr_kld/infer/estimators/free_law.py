@@ -73,8 +73,10 @@ def directions() -> Floats:
 
 def bell(centre: float | Floats, spread: float | Floats) -> Floats:
     """Return normal laws of u on the grid, shape [..., U], from centres and deviations [..., 1]."""
-    heights: Floats = np.asarray((GRID - centre) / spread, dtype=np.float64)
-    heights *= -0.5 * heights
+    heights: Floats = np.asarray(GRID - centre, dtype=np.float64)
+    heights /= spread
+    heights *= heights
+    heights *= -0.5
     heights = exp(heights)
     heights *= SPACING
     heights /= heights.sum(axis=-1, keepdims=True)

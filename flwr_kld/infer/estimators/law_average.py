@@ -164,16 +164,19 @@ def _of_rest(seen: Seen, ratio: Floats, variance: Floats) -> Floats:
 
 
 def _of_cells(seen: Seen, laws: Floats, trended: NDArray[np.bool_]) -> Floats:
-    """Evidence of the cells, [K], for laws of shape [K, A, U], or [K, 1, U] if alike everywhere."""
-    evidence = np.zeros(len(laws))
+    """Evidence of the cells, [K], for laws of shape [K, A, U], or [K, 1, U] if alike everywhere.
+
+    Those that are trended come last.
+    """
+    evidence, first = np.zeros(len(laws)), int(np.searchsorted(trended, True))
     parts = [slice(None)]
     if laws.shape[1] > 1:
         ends = np.searchsorted(seen.place_of, np.arange(seen.places + 1))
         parts = [slice(*pair) for pair in pairwise(ends)]
     for a, part in enumerate(parts):
-        for kind, rows in enumerate(seen.rows):
-            likelihood = laws[trended == kind, a] @ rows[part].T
-            evidence[trended == kind] += np.log(likelihood) @ seen.groups.size[part]
+        for own, rows in zip((slice(first), slice(first, None)), seen.rows, strict=True):
+            likelihood = laws[own, a] @ rows[part].T
+            evidence[own] += np.log(likelihood, out=likelihood) @ seen.groups.size[part]
     return evidence
 
 
