@@ -171,7 +171,7 @@ class _Terms:
     @cached_property
     def variance(self) -> Floats:
         """Variance of each sum, shape [sums]."""
-        each = np.einsum("...n,...n->...", self.weights * self._centred, self._centred)
+        each = np.einsum("...n,...n,...n->...", self.weights, self._centred, self._centred)
         return np.asarray((self.times * each).sum(axis=-1))
 
     @cached_property
@@ -183,22 +183,22 @@ class _Terms:
         return np.asarray(self.values - self._means[..., None])
 
     @cached_property
-    def _log_weights(self) -> Floats:
-        with np.errstate(divide="ignore"):  # What has no weight has none at any slope
-            return np.broadcast_to(np.log(self.weights), self.values.shape)
+    def _weighed(self) -> tuple[Floats, Floats]:
+        """The centred values, and the highest of each term: one without weight counts nowhere."""
+        weighed = np.where(self.weights > 0, self._centred, 0.0)
+        return weighed, weighed.max(axis=-1)
 
     def cumulants(self, slope: Floats, sums: Rows) -> Floats:
         """Return ``ln E exp(slope · (sum - mean))`` and two derivatives of some sums, [3, sums]."""
-        centred = self._centred[sums]
+        centred, top = (x[sums] for x in self._weighed)
+        top *= slope[:, None]
         grown = slope[:, None, None] * centred
-        grown += self._log_weights[sums]
-        top = grown.max(axis=-1)
         grown -= top[..., None]
         np.exp(grown, out=grown)
-        total = grown.sum(axis=-1)
-        grown *= centred
-        first = grown.sum(axis=-1) / total
-        second = np.einsum("stn,stn->st", grown, centred) / total
+        grown *= np.broadcast_to(self.weights, self.values.shape)[sums]
+        total = np.einsum("stn->st", grown)
+        first = np.einsum("stn,stn->st", grown, centred) / total
+        second = np.einsum("stn,stn,stn->st", grown, centred, centred) / total
         each = np.array([np.log(total) + top, first, second - first**2])
         times = np.broadcast_to(np.float64(self.times), self.values.shape[:2])[sums]
         return np.asarray((each * times).sum(axis=-1))
