@@ -88,7 +88,7 @@ class Sample:
             raise ValueError(
                 f"{self.place} has no dates in {column!r}: --period names a column of them"
             )
-        return Period(column, str(days.min()), str(days.max() + 1))
+        return Period(column, str(days.min()), str(days.max() + np.timedelta64(1, "D")))
 
     def save_rows(self, file: Path) -> None:
         """Write the rows as CSV, for simulated nodes."""
@@ -177,7 +177,7 @@ def _values_of(domain: Domain) -> list[Any]:
         return list(domain.names)
     if isinstance(domain, Times):
         if not isinstance(domain.by, str):
-            return [str(np.datetime64(domain.by[0], "us") - 1), *domain.by]
+            return [str(np.datetime64(domain.by[0], "us") - np.timedelta64(1, "us")), *domain.by]
         # Even in months, weekdays and hours alike: a column of dates has features of several.
         return [datetime(2024, i % 12 + 1, i // 12 % 7 + 1, i % 24).isoformat() for i in range(168)]
     if isinstance(domain, Binned):

@@ -35,7 +35,7 @@ class Rude:
 
 
 LISTED = ["nurse", "1", 1, 1.0, True, b"nurse", "01"]
-MISSING = [None, math.nan, np.datetime64("NaT"), np.ma.masked]
+MISSING = [None, math.nan, np.datetime64("NaT", "us"), np.ma.masked]
 TEXTLESS = ["", Rude(), datetime(2024, 1, 1), [], {}, object(), 1 + 2j, "\0"]
 ODD = [10**5000, "x" * 10**6, "\ud800", "a\0b", "\n", b"\xff", Decimal("0.1"), -0.0, math.inf]
 
