@@ -14,6 +14,7 @@ from flwr_kld.cli.notices import Notifier, drift_notice, shown_at
 from flwr_kld.ledger import LedgerError
 from flwr_kld.report.entries import report_of
 from flwr_kld.report.report import Report
+from flwr_kld.views.files import METRICS, require_form
 from flwr_kld.views.prometheus import MonitorState, save_metrics
 
 
@@ -27,6 +28,8 @@ class AfterCheck:
             raise ValueError(
                 f"node_exporter reads files that end in .prom, not {metrics_file}: rename it"
             )
+        if metrics_file is not None:
+            require_form(metrics_file, [METRICS])
         self._metrics_file = metrics_file
         self._notifier = Notifier.of(notify, os.environ)
         self.state = _latest_state(ledger, population)
@@ -38,7 +41,7 @@ class AfterCheck:
         if self._metrics_file is not None:
             try:
                 save_metrics([self.state], self._metrics_file)
-            except (OSError, ImportError) as error:
+            except OSError as error:
                 complain(f"metrics not written: {error}")
         notice = _notice(answer, before.report)
         if self._notifier is not None and notice is not None and not answer.stored:

@@ -42,7 +42,7 @@ from flwr_kld.report.entries import (
 from flwr_kld.report.node_comparison import NodeComparison
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import Report
-from flwr_kld.report.words import counted
+from flwr_kld.report.words import counted, wrapped
 from flwr_kld.views import CheckSeries, RoundSeries, view_of
 from flwr_kld.views.files import FORMATS, METRICS, require_form
 from flwr_kld.views.series import Series
@@ -62,11 +62,13 @@ def answer_lines(answer: Answer, what: str = "check", view: Any = None) -> Itera
         yield answer.head(what)
         yield Text(answer.message or "")
         return
-    first, *others = (view or view_of(answer.report)).lines(width=results.width)
-    yield Text(first, style=answer.style)
+    lines = (view or view_of(answer.report)).lines(width=results.width)
+    first = wrapped(answer.report.summary, results.width)
+    for _, line in zip(first, lines, strict=False):
+        yield Text(line, style=answer.style)
     if answer.stored:
         yield Text("Already in the ledger: nobody was asked.", style="dim")
-    for line in others:
+    for line in lines:
         yield Text(line, style="bold red" if _ALARM in line else "")
 
 

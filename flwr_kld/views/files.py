@@ -20,9 +20,16 @@ METRICS = ".prom"
 
 
 def require_form(file: str | Path, forms: Sequence[str] = FORMATS) -> Path:
-    """Raise ValueError unless a file's ending is one that can be written; return the file."""
-    if Path(file).suffix not in forms:
+    """Return the file; raise ValueError if no such file is written, ImportError if none can be."""
+    ending = Path(file).suffix
+    if ending not in forms:
         raise ValueError(f"{file} must end in one of {', '.join(forms)}")
+    if ending == METRICS:
+        require("prometheus_client", extra="metrics")
+    if ending == ".html":
+        require("jinja2", extra="plots")
+    if ending in (".html", ".png", ".svg"):
+        require("matplotlib", extra="plots")
     return Path(file)
 
 

@@ -278,3 +278,29 @@ def test_only_what_the_report_names_is_written(describe, flwr, tmp_path, states,
     assert (done.exit_code, flwr.calls) == (4, [])
     assert why in " ".join(done.stderr.split())
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "missing", "extra"),
+    [
+        (("describe", "--save", "d.html"), "jinja2", "plots"),
+        (("describe", "--save", "d.png"), "matplotlib", "plots"),
+        (("check", "--metrics-file", "d.prom"), "prometheus_client", "metrics"),
+    ],
+)
+def test_an_extra_that_is_missing_is_named_before_anybody_is_asked(
+    cli, flwr, flower_app, without, command, missing, extra
+):
+    without(missing)
+    done = cli(command[0], flower_app, "--key", KEY, *command[1:])
+    assert (done.exit_code, flwr.calls) == (4, [])
+    assert f"flwr-kld[{extra}]" in done.stderr
+
+
+def test_what_the_ledger_has_is_said_after_the_whole_first_line(cli, flwr, flower_app):
+    flwr.will("make", REPORT.to_dict())
+    for _ in range(2):
+        done = cli("describe", flower_app, "prod", "--key", KEY, COLUMNS="40")
+        assert done.exit_code == 0, done.output
+    said = " ".join(done.stdout.split())
+    assert f"{REPORT.summary} Already in the ledger: nobody was asked. Asked" in said
