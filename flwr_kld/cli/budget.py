@@ -103,7 +103,8 @@ def budget(
     for line in lines_of_kinds(opened, spent):
         results.print(f"  {line}", markup=False)
     if spent.frees_at is not None:
-        results.print(f"  the oldest spend leaves the window on {utc(spent.frees_at)}")
+        later = "a session's leaves as long after its last night"
+        results.print(f"  the oldest spend leaves the window on {utc(spent.frees_at)}; {later}")
 
 
 def _budget(opened: Ledger, population: str, given: dict[str, Any]) -> Budget:

@@ -101,7 +101,8 @@ class FlowerRun:
     def why(self, timeout: float) -> str | None:
         """Say why it came to no answer, if that is known."""
         if self.exit_code is None:
-            return f"the run was stopped after {timeout:g} s"
+            ends = f"; its log ends: {self.last_words}" if self.last_words else ""
+            return f"the run was stopped after {timeout:g} s{ends}"
         if self.exception is not None:
             kind, _, words = self.exception.partition(": ")
             return (

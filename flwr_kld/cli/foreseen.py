@@ -37,7 +37,11 @@ def foreseen(rows: Sample, proposal: Proposal, with_ids: int) -> Iterator[str]:
     if rows.made_up:
         return
     columns = len(rows.table.columns)
-    some = "" if columns <= _MOST_COLUMNS else f" of {_MOST_COLUMNS} of {columns} columns"
+    some = (
+        ""
+        if columns <= _MOST_COLUMNS
+        else f" of {_MOST_COLUMNS} of {columns} columns, from few values to many"
+    )
     with messages.status("forecasting what checks will find"):
         now = _forecast(rows, proposal, total)
         if not now:

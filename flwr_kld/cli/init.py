@@ -666,7 +666,8 @@ def _print_summary(
             "column that identifies a row permanently (--id), the checks of a year are one charge"
         )
     if "drift-nodes" in " ".join(check):
-        print_note(f"each check of the deployment waits until {proposal.nodes} nodes are connected")
+        there = f"{proposal.nodes} nodes are connected, as some may be away"
+        print_note(f"each check of the deployment waits until {there}")
     if proposal.aggregators:
         print_note(
             "no party sees a node's counts: clients need a signing key and a roster, and two nodes "

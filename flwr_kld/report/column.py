@@ -275,7 +275,11 @@ def not_excluded(column: ColumnReport) -> str:
         return ""
     # Pinsker's inequality is nearly an equation unless values vanish.
     usual = 2 * changed.high**2
-    return "rare values may be gone" if usual < verdict.alarm.excluded(verdict.threshold) else ""
+    return (
+        "nothing seen; rare values may be gone"
+        if usual < verdict.alarm.excluded(verdict.threshold)
+        else ""
+    )
 
 
 def share(figure: Figure) -> tuple[str, str, str]:

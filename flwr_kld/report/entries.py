@@ -140,8 +140,9 @@ _HOW = {
 }
 _NEXT = {
     FailureKind.COHORT: "flwr-kld doctor, then the same key again",
-    FailureKind.BUDGET: "flwr-kld budget; once it has room, the same key again",
-    FailureKind.REFUSED: "the nodes' logs, then the same key again",
+    FailureKind.BUDGET: "flwr-kld budget; once it has room, the same key or the schedule's next",
+    FailureKind.REFUSED: "the nodes' logs, and flwr-kld guard check there for when their budget "
+    "has room; then the same key or the schedule's next",
     FailureKind.UNANSWERED: "the nodes' logs, then another key",
     FailureKind.ERROR: "the ServerApp's log (flwr log), then another key",
 }

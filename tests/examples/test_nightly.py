@@ -59,6 +59,6 @@ def test_a_night_is_paid_for_once(deployment: Deployment, ledger: str):
     assert said(budget)[0] == 0
     (code, first), (again, second) = said(check), said(check)
     assert code == again == 0, first + second
-    assert first.startswith("NO DRIFT "), first
+    assert first.startswith("OK: no drift"), first
     assert "no drift" in said(report)[1]
     assert [entry.state for entry in Ledger(ledger).history()] == ["settled"]
