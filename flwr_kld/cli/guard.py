@@ -98,8 +98,9 @@ def _state(limits: Limits) -> Iterator[str]:
     )
     yield f"{limits.receipts}: sound; {answered} answered"
     most = limits.period.max_epsilon, limits.period.max_delta
-    account = max(spent, key=lambda one: spent[one])
-    left = [max(limit - one, Fraction(0)) for limit, one in zip(most, spent[account], strict=True)]
+    nobody = "", (Fraction(0), Fraction(0))
+    account, used = max(spent.items(), key=lambda one: one[1], default=nobody)
+    left = [max(limit - one, Fraction(0)) for limit, one in zip(most, used, strict=True)]
     whose = " for the client charged most" if len(spent) > 1 else ""
     counting = (
         max(one.time, one.until) + limits.period.seconds

@@ -37,6 +37,15 @@ def test_what_is_left_is_that_of_the_client_charged_most(cli, node):
     assert {name: node.with_name(name).read_bytes() for name in before} == before
 
 
+def test_a_file_whose_only_check_was_refused_has_all_left(cli, tmp_path):
+    file = guard_file(tmp_path, ("max_epsilon = 3.0", "max_epsilon = 0.5"))
+    with pytest.raises(QueryRefused, match="has left"):
+        Guard.from_file(file).admit(question("monday"), "0")
+    done = cli("guard", "check", file)
+    assert done.exit_code == 0, done.stderr
+    assert "more from" not in done.stdout
+
+
 def test_it_says_when_the_next_part_of_the_budget_is_free(cli, node):
     Guard.from_file(node).admit(question("wednesday"), "0")
     said = re.search(
