@@ -47,6 +47,8 @@ _NUMBER = np.dtype("<i4")
 """Of a client's answer on its way."""
 _AT_ONCE = 2**20
 """Numbers that are counted or checked at once, some 10 MB."""
+_IN_CACHE = 2**16
+"""Counts of small clients that are made at once: a processor's cache holds them."""
 _SHAPE = "an answer has the wrong shape: one number each is expected"
 NO_RECORDS = "it has no records"
 """Why a client without any is not in a sum."""
@@ -295,7 +297,7 @@ class ClientRows(Private):
             raise InvalidReply("the client has more records than counts can carry")
         clients, cells = len(symbols), sum(layout.cells)
         values = np.zeros((clients, layout.length), dtype=np.int32)
-        at_once = max(_AT_ONCE // cells, 1)
+        at_once = max(_IN_CACHE // cells, 1)
         for first in range(0, clients, at_once):
             some, rows = symbols[first : first + at_once], values[first : first + at_once]
             counts = _counted(some, cell_of, cells)

@@ -138,7 +138,8 @@ EACH = [[0, 3, 3, 4], [], [1], [2] * 70_000, [0]]
 @pytest.mark.parametrize("at_once", [1, 7, 2**20])
 def test_each_client_counts_its_own_records(at_once, monkeypatch):
     """One without any, and a giant among them, whatever is counted at once."""
-    monkeypatch.setattr("flwr_kld.kernel.vector._AT_ONCE", at_once)
+    for limit in ("_AT_ONCE", "_IN_CACHE"):
+        monkeypatch.setattr(f"flwr_kld.kernel.vector.{limit}", at_once)
     each = [np.array(own[: 700 * at_once], dtype=np.int64) for own in EACH]
     rows = values_of(counted(PLAN, *each))
     assert rows.tolist() == [np.bincount(own, minlength=5).tolist() for own in each]
