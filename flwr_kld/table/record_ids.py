@@ -37,9 +37,9 @@ def record_ids(symbols: Held[Symbols], given: object) -> NDArray[np.uint64]:
     else:
         ids = np.array([_id_of(value) for value in values_in(column)], dtype=np.uint64)
     missing = masked_in(column)
-    if missing.any():
+    if np.count_nonzero(missing):
         ids[missing] = _id_of(None)
-    ascending = bool((ids[1:] > ids[:-1]).all())
+    ascending = not np.count_nonzero(ids[1:] <= ids[:-1])
     shared = 0 if ascending else len(ids) - len(np.unique(ids))
     if shared:
         logger.warning(
