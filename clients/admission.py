@@ -106,27 +106,11 @@ def require_claim(terms: Terms, *trusts: str) -> None:
     terms.share()  # refuses noise that no share serves, before anything is admitted
 
 
-class Answering:
-    """Notes why members do not answer, if they do not, in words that quote no data.
-
-    As ``with Answering(refused, member):``, which a message enters often; so it is no generator.
-    """
-
-    def __init__(self, refused: dict[int, str], *members: int) -> None:
-        self._refused, self._members = refused, members
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if not isinstance(error, Exception):
-            return False
-        if isinstance(error, DomainError | InvalidReply | QueryRefused):
-            why = str(error)
-        else:  # Flower would send its text, which may quote anything
-            why = unexpected(error)
-        self._refused.update(dict.fromkeys(self._members, why))
-        return True
+def reason_of(error: Exception) -> str:
+    """Return why a member does not answer, in words that quote no data."""
+    if isinstance(error, DomainError | InvalidReply | QueryRefused):
+        return str(error)
+    return unexpected(error)  # Flower would send its text, which may quote anything
 
 
 def unexpected(error: Exception) -> str:

@@ -15,7 +15,7 @@ from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
 from flwr_kld.ask.period import of_period
-from flwr_kld.clients.admission import Answering, Gate, require_claim
+from flwr_kld.clients.admission import Gate, reason_of, require_claim
 from flwr_kld.clients.answers import refuse, reply, reply_record
 from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.deadline import loads_in_time
@@ -232,7 +232,7 @@ class DriftNode:
         last_nights: dict[int, int] = {}
         with of_period(terms.period):
             for member in members:
-                with Answering(answers.refused, member):
+                try:
                     if member not in here:
                         raise QueryRefused("this node does not host the client that is asked")
                     send = channel(terms, context, member)
@@ -241,6 +241,8 @@ class DriftNode:
                     else:
                         last_nights[member] = gate.last_night(member)
                     answers.load(member, self._own.load(context, member, domain, terms), send)
+                except Exception as error:
+                    answers.refused[member] = reason_of(error)
         other_night = answers.finish(context, gate, last_nights)
         if answers.numbers:
             await_report(terms, context)
@@ -316,10 +318,12 @@ class _Answers:
 
             mine = {member: records for member, (records, _) in self._loaded.items()}
             tokens = {}
-            with Answering(self.refused, *mine):
+            try:
                 tokens, other_night = session_tokens(
                     context, self._terms, gate, mine, last_nights, self.refused
                 )
+            except Exception as error:
+                self.refused |= dict.fromkeys(mine, reason_of(error))
         rest = [*tokens.items()]
         for first in range(0, len(rest), _MEMBERS):
             self._count(dict(rest[first : first + _MEMBERS]))
@@ -327,7 +331,7 @@ class _Answers:
 
     def _count(self, tokens: Mapping[int, bytes]) -> None:
         """Count loaded clients together, each with the token of its night."""
-        with Answering(self.refused, *tokens):
+        try:
             some = [self._loaded.pop(member) for member in tokens]
             records = [own for own, _ in some]
             rows: Rows
@@ -336,8 +340,12 @@ class _Answers:
             else:
                 rows = Records.counted(records, self._terms, self._cell_of)
             for row, (member, token) in enumerate(tokens.items()):
-                with Answering(self.refused, member):
+                try:
                     self.numbers[member] = Held(some[row][1](rows, row, token))
+                except Exception as error:
+                    self.refused[member] = reason_of(error)
+        except Exception as error:
+            self.refused |= dict.fromkeys(tokens, reason_of(error))
 
 
 def _in_the_clear(terms: Terms, context: Context, member: int) -> Send:

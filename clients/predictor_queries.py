@@ -17,7 +17,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from flwr_kld.clients.admission import Answering, Gate, require_claim
+from flwr_kld.clients.admission import Gate, reason_of, require_claim
 from flwr_kld.clients.answers import refuse, reply
 from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.deadline import loads_in_time
@@ -108,7 +108,7 @@ def host_predictor_queries(
         reports, refused = dict[int, Held[bytes]](), dict[int, str]()
         present = frozenset(() if is_aggregator(context) else map(int, hosted(context)))
         for member in members:
-            with Answering(refused, member):
+            try:
                 if member not in present or member not in queries:
                     raise QueryRefused("this node does not host the client that is asked")
                 gate.admit(member)
@@ -118,6 +118,8 @@ def host_predictor_queries(
                 label = _label(own, asked, member, alphabet, query.labels)
                 symbol = label.into(partial(query.answer, bits=SystemBits()))
                 reports[member] = Held(struct.pack(REPORT, number, symbol))
+            except Exception as error:
+                refused[member] = reason_of(error)
         answer = Answer(terms.fingerprint, list(reports), list(refused.values()))
         return reply(message, answer, reports)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from flwr.app import Context
 
-from flwr_kld.clients.admission import Answering, Gate
+from flwr_kld.clients.admission import Gate, reason_of
 from flwr_kld.clients.check_memory import standing_file, unusable
 from flwr_kld.clients.own_records import Records
 from flwr_kld.trust.session_memory import remembering
@@ -51,7 +51,9 @@ def session_tokens(
     except (sqlite3.Error, OSError) as error:
         raise unusable(file, error) from None
     for member in counting:
-        with Answering(refused, member):
+        try:
             gate.admit(member)
+        except Exception as error:
+            refused[member] = reason_of(error)
     mine = {member: token for member, token in tokens.items() if member not in refused}
     return mine, memory.other_night
