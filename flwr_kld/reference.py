@@ -172,7 +172,7 @@ class Reference:
         if not allow_unlisted:
             require_listed_values(domain, symbols, records)
         if score is None:
-            counts = np.bincount(symbols.ravel(), minlength=domain.size)
+            counts = np.bincount(symbols.ravel("K"), minlength=domain.size)
             return cls.from_counts(domain, counts, floor=floor)
         if not isinstance(domain, Table):
             raise ValueError("score= is of how the columns of a Table go together")

@@ -261,12 +261,12 @@ def _means(values: NDArray[np.float64], edges: NDArray[np.float64]) -> Iterator[
             yield float(edges[max(bin_ - 1, 0)])
         else:
             held = values[first:last]
-            yield float(np.clip(float(_mean(held)), held[0], held[-1]))
+            yield float(min(max(float(_mean(held)), held[0]), held[-1]))
 
 
 def _mean(held: NDArray[np.float64]) -> str:
     """Write the mean of sorted values, to six digits: the same on every processor."""
-    mean, off = held.mean(), 1e-12 * max(-held[0], held[-1])
+    mean, off = np.add.reduce(held) / len(held), 1e-12 * max(-held[0], held[-1])
     least, most = f"{mean - off:.6g}", f"{mean + off:.6g}"
     return least if least == most else f"{math.fsum((held / len(held)).tolist()):.6g}"
 
@@ -276,9 +276,15 @@ def quantile_cuts(ordered: NDArray[np.float64], bins: int) -> NDArray[np.float64
     different = ordered[np.diff(ordered, prepend=-np.inf) > 0]
     if len(different) <= bins:
         return different[1:] if len(different) > 1 else different
-    cuts = np.unique(np.quantile(ordered, quantile_levels(bins), method="inverted_cdf"))
+    cuts = np.unique(quantiles_of(ordered, bins))
     cuts = cuts[cuts > different[0]]  # nothing is below the least value
     return cuts if len(cuts) else different[1:2]
+
+
+def quantiles_of(ordered: NDArray[Any], bins: int) -> NDArray[Any]:
+    """Return those of ordered values that cut them into so many bins."""
+    places = np.ceil(len(ordered) * quantile_levels(bins) - 1).astype(np.int64)
+    return np.asarray(ordered[places.clip(0)])
 
 
 def quantile_levels(bins: int) -> NDArray[np.float64]:

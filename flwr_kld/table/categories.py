@@ -103,7 +103,7 @@ class Categories(Domain):
             feature), or columns differ in length, whatever they hold.
         """
         sizes = [domain.size for domain in self.domains.values()]
-        return in_one(joint(symbols, sizes) for symbols in self._read.blocks(records))
+        return in_one(joint(np.array(symbols), sizes) for symbols in self._read.blocks(records))
 
     def name_of(self, symbol: SupportsIndex) -> str:
         """Return the combination as ``"sex=f, hand=left"``."""

@@ -38,6 +38,16 @@ class TextColumn(Sequence[str | None]):
 
     def __init__(self, different: pyarrow.Array, place: NDArray[np.int32]) -> None:
         self.different, self.place = different, place
+        self._numbers: dict[str, NDArray[np.float64]] = {}
+
+    def numbers(self, dialect: Dialect) -> NDArray[np.float64]:
+        """Return the number that each different text is, NaN of none; read once, not to change."""
+        from flwr_kld.table.texts import numbers_of
+
+        mark = dialect.decimal
+        if mark not in self._numbers:
+            self._numbers[mark] = numbers_of(self.different, dialect)
+        return self._numbers[mark]
 
     @cached_property
     def texts(self) -> list[str | None]:
@@ -165,8 +175,8 @@ class Features:
         self._domains, self._dialect = domains, dialect or Dialect()
         self._sources = sources or {name: name for name in domains}
 
-    def blocks(self, records: Any) -> Iterator[Symbols]:
-        """Map the rows of a frame to one symbol in each feature, [features, rows] at a time."""
+    def blocks(self, records: Any) -> Iterator[list[Symbols]]:
+        """Map the rows of a frame to one symbol in each feature, some rows at a time."""
         sources = set(self._sources.values())
         own = records.own if isinstance(records, TextFile | OwnColumns) else {}
         dialect = replace(self._dialect, **own)
@@ -197,7 +207,8 @@ class Features:
                 texts = self._texts(name, dialect)
                 return np.concatenate([texts.values(chunk) for chunk in values.iterchunks()])
             if isinstance(values, TextColumn):
-                symbols: NDArray[Any] = self._texts(name, dialect).values(values.different)
+                read = self._texts(name, dialect)
+                symbols: NDArray[Any] = read.different(values.different, values.numbers)
                 return symbols[values.place]
         return domain.encode(dialect.plain(texts_in(values), source, domain.reads, domain.listed))
 
@@ -214,7 +225,7 @@ class Features:
         names: Iterable[str] = (),
         *,
         public: bool = False,
-    ) -> Symbols:
+    ) -> list[Symbols]:
         found = []
         for name, source in self._sources.items():
             if source not in columns:
@@ -228,7 +239,7 @@ class Features:
                 raise DomainError(f"feature {name!r}: {error}") from None
         if len({len(column) for column in found}) > 1:
             raise DomainError("every feature must hold the same number of records")
-        return np.array(found)
+        return found
 
 
 def in_one(blocks: Iterator[Symbols]) -> Symbols:

@@ -73,7 +73,6 @@ class Lines:
         )
         written = csv.ParseOptions(delimiter=self._dialect.delimiter, ignore_empty_lines=False)
         for block in self._whole_lines():
-            self._check_line_ends(block)
             content = self._mended(block, seen)
             table = csv.open_csv(  # unlike read_csv, it waits for no other thread
                 pa.py_buffer(content),
@@ -87,12 +86,9 @@ class Lines:
             columns = {name: table[place].combine_chunks() for name, place in places.items()}
             yield columns if rows == slice(None) else {n: c[own] for n, c in columns.items()}
 
-    def _check_line_ends(self, block: bytearray) -> None:
+    def _check_line_ends(self, marks: NDArray[np.uint8], ends: int) -> None:
         """Reject public lines that end otherwise than their header; on a node, log a warning."""
-        data = np.frombuffer(block, np.uint8)
-        of_byte = {byte: np.count_nonzero(data == byte) for byte in (_LF, _CR)}
-        ends = of_byte[self._end[0]] if len(self._end) == 1 else block.count(self._end)
-        breaks = max(of_byte.values()) / max(ends, 1)
+        breaks = max(np.count_nonzero(marks == byte) for byte in (_LF, _CR)) / max(ends, 1)
         words = (
             "many lines do not end as its header line does, and are read as one: write the file "
             "with one line end (dos2unix), or say "
@@ -184,6 +180,7 @@ class Lines:
         if len(self._end) > 1:
             ends &= data[places - 1] == self._end[0]
         stops = np.flatnonzero(ends)
+        self._check_line_ends(marks, len(stops))
         if there == {self._end[-1]}:  # then all other marks are delimiters
             return places[stops] + 1, np.flatnonzero(np.diff(stops, prepend=-1) != len(self.names))
 

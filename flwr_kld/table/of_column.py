@@ -24,7 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from flwr_kld.table.base import Domain
-from flwr_kld.table.binned import FARTHEST, Binned, quantile_cuts, quantile_levels
+from flwr_kld.table.binned import FARTHEST, Binned, quantile_cuts, quantiles_of
 from flwr_kld.table.codes import Codes
 from flwr_kld.table.dialect import Dialect
 from flwr_kld.table.frame import TextColumn
@@ -39,7 +39,7 @@ from flwr_kld.table.records import (
     text_of,
     values_in,
 )
-from flwr_kld.table.texts import are_alphabetic, are_among, are_codes, as_list, numbers_of, times_of
+from flwr_kld.table.texts import are_alphabetic, are_among, are_codes, as_list, times_of
 from flwr_kld.table.times import EPOCH, FINER_EPOCHS, Times, day_time, local_time
 
 _ENOUGH = 100
@@ -220,8 +220,8 @@ class _Seen:
         texts = column.different
         gone = {"", *dialect.missing, *dialect.sentinels.get(name, ())}
         there = ~are_among(texts, gone)
-        numbers, place = numbers_of(texts, dialect), column.place.astype(np.intp)
-        truth = np.flatnonzero(np.isin(numbers, (0, 1)))  # or the numbers 0 and 1
+        numbers, place = column.numbers(dialect).copy(), column.place.astype(np.intp)
+        truth = np.flatnonzero((numbers == 0) | (numbers == 1))  # or the numbers 0 and 1
         numbers[truth[are_alphabetic(texts.take(pa.array(truth)))]] = np.nan
         if not there.all():
             texts, numbers = texts.filter(pa.array(there)), numbers[there]
@@ -578,8 +578,7 @@ def _of_dates(
         return f"its dates span {span // _DAY + 1} days, and later rows have later dates"
     if 60 * _DAY < span <= 731 * _DAY:
         return Times("month")
-    at = np.quantile(days.astype(np.int64), quantile_levels(bins), method="inverted_cdf")
-    edges = np.unique(at.astype(np.int64).astype("M8[D]"))
+    edges = np.unique(quantiles_of(days, bins))
     edges = edges[edges > days[0]] if span else edges[:1]
     return Times((edges if len(edges) else days[-1:]).astype(str).tolist())
 
@@ -599,7 +598,7 @@ def _cuts_beside(value: float, rest: NDArray[np.float64], bins: int) -> NDArray[
     above = rest[rest > value]
     next_one = above[0] if len(above) else value + max(abs(value - rest[-1]), 1.0)
     width = 10.0 ** np.floor(np.log10((next_one - value) * _APART))
-    cuts = np.quantile(rest, quantile_levels(max(bins - 2, 2)), method="inverted_cdf")
+    cuts = quantiles_of(rest, max(bins - 2, 2))
     return np.unique(np.concatenate([[value, value + width], cuts[cuts > rest[0]]]))
 
 

@@ -34,7 +34,7 @@ class RoundedTable(Table):
         read = {n: of.places if isinstance(of, RoundedNumbers) else of for n, of in own.items()}
         return Features(read, self.dialect, self.sources)
 
-    def _numbered(self, symbols: Symbols) -> Symbols:
+    def _numbered(self, symbols: list[Symbols]) -> Symbols:
         cells = {}
         for row, name in enumerate(self.features):
             if isinstance(column := self.columns[name], RoundedNumbers):

@@ -17,7 +17,7 @@ from pyarrow import compute
 from flwr_kld.table.dialect import DELIMITERS, NO_VALUE, Dialect, opened
 from flwr_kld.table.frame import TextColumn
 from flwr_kld.table.records import Column, numbers_in, text_of
-from flwr_kld.table.texts import are_among, as_list, have, numbers_of
+from flwr_kld.table.texts import are_among, as_list, coded, have, numbers_of
 
 _LINES = 5000
 """That are looked at, behind the header."""
@@ -87,33 +87,42 @@ class _Counted:
 
     texts: pa.Array
     rows: NDArray[np.int64]
+    column: TextColumn
+    place: NDArray[np.int64]  # Of each, where the column has it among its different texts
 
     @classmethod
     def of(cls, column: Column | TextColumn) -> _Counted | None:
         """Count the texts that stand for something; None of what holds others than texts."""
-        if isinstance(column, TextColumn):
-            rows = np.bincount(column.place[:_LINES], minlength=len(column.different))
-            seen = np.flatnonzero(rows)
-            return cls._stripped(column.different.take(pa.array(seen)), rows[seen])
-        if isinstance(column, np.ndarray) or not all(
-            issubclass(kind, str | type(None)) for kind in set(map(type, column))
-        ):
-            return None
-        counted = Counter(text for text in column if text)
-        return cls._stripped(_as_array(counted), np.array([*counted.values()], dtype=np.int64))
+        last = _LINES if isinstance(column, TextColumn) else None
+        if not isinstance(column, TextColumn):
+            kinds = set() if isinstance(column, np.ndarray) else set(map(type, column))
+            if not kinds or not all(issubclass(kind, str | type(None)) for kind in kinds):
+                return None
+            column = _as_column(text for text in column if text)
+        rows = np.bincount(column.place[:last], minlength=len(column.different))
+        seen = np.flatnonzero(rows)
+        return cls._stripped(column, seen, rows[seen])
 
     @classmethod
     def of_numbers(cls, column: Column) -> _Counted:
         """Count the numbers of a column, as texts."""
         numbers = numbers_in(column)
         different, rows = np.unique(numbers[np.isfinite(numbers)], return_counts=True)
-        return cls(_as_array([text_of(number) for number in different.tolist()]), rows)
+        texts = _as_column(text_of(number) for number in different.tolist())
+        return cls._stripped(texts, np.arange(len(rows)), rows)
 
     @classmethod
-    def _stripped(cls, texts: pa.Array, rows: NDArray[np.int64]) -> _Counted:
-        coded = compute.utf8_trim_whitespace(texts).dictionary_encode()
-        rows = np.bincount(coded.indices, rows, len(coded.dictionary)).astype(np.int64)
-        return cls(coded.dictionary, rows).without({"", *NO_VALUE})
+    def _stripped(
+        cls, column: TextColumn, place: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> _Counted:
+        texts = column.different.take(pa.array(place))
+        stripped = compute.utf8_trim_whitespace(texts)
+        if not stripped.equals(texts):
+            coded = stripped.dictionary_encode()
+            texts, (_, first) = coded.dictionary, np.unique(coded.indices, return_index=True)
+            rows = np.bincount(coded.indices, rows, len(texts)).astype(np.int64)
+            place = place[first]
+        return cls(texts, rows, column, place).without({"", *NO_VALUE})
 
     @property
     def total(self) -> int:
@@ -123,7 +132,14 @@ class _Counted:
     def without(self, texts: Collection[str]) -> _Counted:
         """Leave out some texts."""
         left = ~are_among(self.texts, texts)
-        return self if left.all() else _Counted(self.texts.filter(pa.array(left)), self.rows[left])
+        if left.all():
+            return self
+        texts = self.texts.filter(pa.array(left))
+        return _Counted(texts, self.rows[left], self.column, self.place[left])
+
+    def numbers(self, dialect: Dialect) -> NDArray[np.float64]:
+        """Return the number that each text is, NaN of none."""
+        return self.column.numbers(dialect)[self.place]
 
     def several(self, texts: Sequence[str]) -> list[str]:
         """Return those of the texts that more rows than one have."""
@@ -135,13 +151,10 @@ class _Counted:
         return np.asarray(np.any([have(self.texts, mark, times) for mark in marks], axis=0))
 
 
-def _as_array(texts: Iterable[str | None]) -> pa.Array:
-    texts = list(texts)
-    try:
-        return pa.array(texts, pa.string())
-    except UnicodeEncodeError:  # half of a pair of surrogates, of which Arrow holds none
-        spelt = [(text or "").encode(errors="backslashreplace").decode() for text in texts]
-        return pa.array(spelt, pa.string())
+def _as_column(texts: Iterable[str | None]) -> TextColumn:
+    # half of a pair of surrogates is spelt out: Arrow holds none
+    spelt = [(text or "").encode(errors="backslashreplace").decode() for text in texts]
+    return TextColumn(*coded([pa.array(spelt, pa.string())]))
 
 
 def in_words(dialect: Dialect) -> Iterator[str]:
@@ -221,17 +234,13 @@ def _mostly(numbers: NDArray[np.float64]) -> bool:
 
 def _decimal(columns: Sequence[_Counted], usual: str) -> str:
     """Return the mark with which more columns are numbers; the usual one makes no difference."""
-    marked = [one.texts for one in columns if one.rows[one.have(",.")].sum() > 1]
-
-    def numbers(mark: str) -> int:
-        by_mark = Dialect(decimal=mark)
-        return sum(_mostly(numbers_of(texts, by_mark)) for texts in marked)
-
-    of_usual = numbers(usual)
+    marked = [one for one in columns if one.rows[one.have(",.")].sum() > 1]
+    of_usual = sum(_mostly(one.numbers(Dialect(decimal=usual))) for one in marked)
     if of_usual == len(marked):
         return usual
-    other = "," if usual == "." else "."
-    return other if numbers(other) > of_usual else usual
+    other = Dialect(decimal="," if usual == "." else ".")
+    of_other = sum(_mostly(numbers_of(one.texts, other)) for one in marked)
+    return other.decimal if of_other > of_usual else usual
 
 
 def _dates(columns: Sequence[_Counted], many: bool) -> str | None:
@@ -264,7 +273,7 @@ def _sentinels(
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield columns of numbers, and how one that is the only negative one, or far off, is spelt."""
     for name, column in columns.items():
-        read, total = numbers_of(column.texts, dialect), column.total
+        read, total = column.numbers(dialect), column.total
         if not np.isin(read, _SENTINELS).any():
             continue
         numbers, place = np.unique(read[read == read], return_inverse=True)

@@ -376,7 +376,7 @@ class Table(Domain):
         """
         return in_one(self._numbered(symbols) for symbols in self._read.blocks(records))
 
-    def _numbered(self, symbols: Symbols) -> Symbols:
+    def _numbered(self, symbols: list[Symbols]) -> Symbols:
         """Add interactions and scores, and number the symbols one column after the other."""
         if self.interactions or self.scores:
             own = dict(zip(self.features, symbols, strict=True))
@@ -389,9 +389,10 @@ class Table(Domain):
                 score.of(np.array([own[n] for n in score.columns]))
                 for score in self.scores.values()
             ]
-            symbols = np.concatenate([symbols, *(np.array([more]) for more in pairs + scores)])
-        symbols += self._ends[0][:, None]
-        return symbols.T.astype(self._dtype)
+            symbols = [*symbols, *pairs, *scores]
+        numbered = np.array(symbols, dtype=self._dtype)
+        numbered += self._ends[0][:, None].astype(self._dtype)
+        return numbered.T
 
     def holds(self, symbols: Symbols) -> bool:
         """Whether these are what `encode` is to give, each symbol of its column."""

@@ -6,7 +6,8 @@ It refuses all texts for one that it cannot read: such are looked up, each diffe
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Callable, Collection
 from functools import lru_cache, partial
 from typing import Any
 
@@ -46,7 +47,7 @@ class Texts:
     """
 
     def __init__(self, name: str, domain: Domain, dialect: Dialect) -> None:
-        self._read = domain.encode
+        self._read, self._dialect = domain.encode, dialect
         self._plain = partial(dialect.plain, name=name, reads=domain.reads, kept=domain.listed)
         self._known: dict[bytes | None, Any] = {}
         self._type, usual = {
@@ -58,10 +59,22 @@ class Texts:
         self._unusual = np.ones(256, dtype=bool)
         self._unusual[list(_COMMA_NUMBERS if self._comma else usual)] = False
         self._nothing = dialect.sentinel_values(name, domain.reads)
-        gone = {*dialect.missing, *dialect.sentinels.get(name, ()), *domain.listed}
+        self._unread = {"", *dialect.missing, *dialect.sentinels.get(name, ()), *domain.listed}
         kind = self._type
-        taken = () if kind is None else (t for t in gone if _takes(kind, self._comma, t))
+        taken = () if kind is None else (t for t in self._unread if _takes(kind, self._comma, t))
         self._gone = pa.array(sorted({"", *taken}), pa.string())
+
+    def different(
+        self, texts: pa.Array, numbers_in: Callable[[Dialect], NDArray[np.float64]]
+    ) -> NDArray[Any]:
+        """Read the different texts of a column, of which others have read the numbers."""
+        if self._type != pa.float64():
+            return self.values(texts)
+        numbers = numbers_in(self._dialect)
+        left = ~np.isfinite(numbers)
+        if gone := [t for t in self._unread if math.isfinite(self._dialect.number(t))]:
+            left |= are_among(texts, gone)
+        return self._with_others(numbers, left, texts)
 
     def values(self, texts: pa.Array) -> NDArray[Any]:
         """Read a block of the column; shape [texts]."""
@@ -76,15 +89,20 @@ class Texts:
                 cast = _cast(self._type, self._comma, left_out)
             except pa.ArrowInvalid:  # its text quotes one
                 continue
-            column = cast.to_numpy(zero_copy_only=False)
-            values = self._read(column)
-            if len(self._nothing):  # spelt otherwise, such as -999.0
-                left |= np.isin(column, self._nothing)
-            if left.any():
-                values = np.array(values)  # they may be Arrow's own
-                values[left] = self._looked_up(texts.filter(pa.array(left)))
-            return values
+            return self._with_others(cast.to_numpy(zero_copy_only=False), left, texts)
         return self._looked_up(texts)
+
+    def _with_others(
+        self, column: NDArray[Any], left: NDArray[np.bool_], texts: pa.Array
+    ) -> NDArray[Any]:
+        """Read numbers or times, and look up the texts that were left."""
+        values = self._read(column)
+        if len(self._nothing):  # spelt otherwise, such as -999.0
+            left |= np.isin(column, self._nothing)
+        if left.any():
+            values = np.array(values)  # they may be Arrow's own
+            values[left] = self._looked_up(texts.filter(pa.array(left)))
+        return values
 
     def _has_others(self, texts: pa.Array) -> NDArray[np.bool_]:
         """Whether each text has bytes that no text has which pyarrow is to read, or too many."""
@@ -179,7 +197,7 @@ def are_among(texts: pa.Array, some: Collection[str]) -> NDArray[np.bool_]:
 def have(texts: pa.Array, mark: str, times: int = 1) -> NDArray[np.bool_]:
     """Whether each text has a mark of ASCII so many times or more; shape [texts]."""
     data = texts.buffers()[2]
-    if data is None or not (np.frombuffer(data, np.uint8) == ord(mark)).any():  # takes less time
+    if data is None or mark.encode() not in data.to_pybytes():  # which takes less time
         return np.zeros(len(texts), dtype=bool)
     return np.asarray(compute.count_substring(texts, mark).to_numpy() >= times, dtype=bool)
 

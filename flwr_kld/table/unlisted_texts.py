@@ -62,7 +62,7 @@ class UnlistedTextsTable(Table):
         """Whether these are texts."""
         return symbols.shape[1:] == (_WORDS,) and symbols.dtype == np.int64
 
-    def _numbered(self, symbols: Symbols) -> Symbols:
+    def _numbered(self, symbols: list[Symbols]) -> Symbols:
         (texts,) = symbols
         return np.asarray(texts)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flwr_kld.common.errors import DomainError
 from flwr_kld.table.base import domain_from_spec
-from flwr_kld.table.binned import Binned
+from flwr_kld.table.binned import Binned, quantile_levels, quantiles_of
 from flwr_kld.table.labels import Labels
 
 
@@ -98,3 +98,11 @@ def test_means_are_exact_where_sums_of_floats_are_not():
     values = np.array([-1e16, 1.0, 1e16])
     assert Binned.cut(values, np.array([2e16])).means == (0.333333, 2e16)
     assert values.mean() != pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("values", [1, 7, 100, 1_003])
+def test_cuts_of_ordered_values_are_their_quantiles(values):
+    ordered = np.sort(np.random.default_rng(values).normal(size=values))
+    for bins in (2, 4, 5, 20):
+        usual = np.quantile(ordered, quantile_levels(bins), method="inverted_cdf")
+        np.testing.assert_array_equal(quantiles_of(ordered, bins), usual)
