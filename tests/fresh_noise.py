@@ -77,7 +77,8 @@ def silent(arguments: list[str], *plugins: object) -> None:
 
 def runs_of(tests: list[str], runs: int, *, minutes: float, workers: int) -> Iterator[Run]:
     work = partial(run, tests, time.monotonic() + 60 * minutes)
-    silent(["--collect-only", *tests])  # imports what they need, once for all
+    # Imports what they need, once for all; loggers keep standard error, so that it stays open.
+    silent(["--capture=no", "--collect-only", *tests])
     numbers = [secrets.randbelow(1 << 60) + 1 for _ in range(runs)]
     with multiprocessing.get_context("fork").Pool(workers, maxtasksperchild=1) as pool:
         yield from filter(None, pool.imap_unordered(work, numbers))
