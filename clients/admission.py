@@ -29,7 +29,7 @@ NODE_CONFIG = "drift-guard"
 ENVIRONMENT = "FLWR_KLD_GUARD"
 """Variable for nodes without that key."""
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 _T = TypeVar("_T")
 

@@ -57,7 +57,7 @@ from flwr_kld.trust.session_book import NightAnswers, SessionBook
 from flwr_kld.trust.signed_numbers import SIGNED, SignedNumbers
 from flwr_kld.trust.terms import Terms
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 _USED, _PORTIONS = "flwr_kld.aggregated", "flwr_kld.portions"
 _MOST_DELTA = 1e-3

@@ -20,7 +20,7 @@ from flwr_kld.clients.admission import guard_of
 from flwr_kld.common.durable_files import Schema, writing
 from flwr_kld.common.errors import QueryRefused
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 MEMORY = "drift-memory"
 """Key of the node config: the node's own file of claims."""

@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar
 
 from flwr.app import Message
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 _AGAIN = 1.0
 """Seconds until a loader that went on regardless is interrupted again."""

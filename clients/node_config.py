@@ -21,7 +21,7 @@ def is_aggregator(context: Context) -> bool:
     return context.node_config.get(ROLE) == "aggregator"
 
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 _OURS = "drift-"
 _KEYS = {

@@ -26,7 +26,7 @@ from flwr_kld.trust.terms import Terms
 if TYPE_CHECKING:
     from flwr_kld.trust.session_memory import Memory
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 Loader = Callable[[Context, int], Any]
 """Something of each record of one member of a node."""

@@ -43,7 +43,7 @@ from flwr_kld.trust.terms import Terms
 if TYPE_CHECKING:
     from flwr_kld.predictors.query import Query
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 _USED = "flwr_kld.predicted"
 _CONTEXT = "drift-context"

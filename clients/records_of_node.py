@@ -19,7 +19,7 @@ from flwr_kld.table.dialect import FILES, Dialect, is_text_file
 from flwr_kld.table.files import DATABASES, parquet_parts, require_database, rows_in
 from flwr_kld.table.frame import OwnColumns, TextFile, columns_of
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 RECORDS, QUERY, MISSING = "drift-records", "drift-query", "drift-missing"
 """Keys of the node config."""

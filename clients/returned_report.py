@@ -23,7 +23,7 @@ from flwr_kld.trust.terms import Terms
 if TYPE_CHECKING:
     from flwr_kld.report.report import Report
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 REPORTS = "drift-reports"
 """Key of the node config: the folder."""

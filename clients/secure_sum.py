@@ -45,7 +45,7 @@ from flwr_kld.trust.envelopes import (
 )
 from flwr_kld.trust.terms import NoiseShares, Terms
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 _TERMS, _ROSTER = "flwr_kld.sum.terms", "flwr_kld.sum.roster"
 _MEMBER = "flwr_kld.sum.{}"

@@ -19,7 +19,7 @@ from flwr_kld.kernel.law import SystemBits
 from flwr_kld.trust.envelopes import CLAIMED_NOISE
 from flwr_kld.trust.terms import LONGEST_ID
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 _MOD_FAILED_PRECONDITION = 6  # Flower's ErrorCode
 _WIDEST = 8  # Bytes of a number

@@ -1,6 +1,7 @@
 """The tree as its imports draw it: one way, between files and between folders; lazy ones count."""
 
 import ast
+import re
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib.machinery import PathFinder
@@ -159,3 +160,11 @@ def test_a_folder_of_tests_is_found_before_one_of_the_root_that_has_its_name():
     for name in shared:
         found = PathFinder.find_spec(name, [str(tests), str(ROOT)])
         assert found.submodule_search_locations == [str(tests / name)]
+
+
+def test_what_a_node_logs_stays_on_it():
+    """Flower's logger may send its lines to another machine; a node's may say what records hold."""
+    for folder in ("flwr_kld", "clients"):
+        for file in (ROOT / folder).rglob("*.py"):
+            named = re.findall(r"getLogger\((.*?)\)", file.read_text())
+            assert set(named) <= {'"flwr_kld"', '"apprise"'}, file

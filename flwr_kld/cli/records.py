@@ -30,7 +30,7 @@ from flwr_kld.table.sniff import SPELLINGS, sniff
 from flwr_kld.table.table import Table
 from flwr_kld.views import CheckSeries
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 _STRANGE = 0.1
 """So much more of a column than in the reference is a reason to look at how it is read."""

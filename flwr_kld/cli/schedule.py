@@ -181,7 +181,7 @@ def stop_on_signals() -> Iterator[Stop]:
         restore()
 
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 _LONGEST_WAIT = 30.0
 """Seconds. Timers stand still while a machine sleeps, so the clock is read this often."""
 

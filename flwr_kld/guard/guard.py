@@ -22,7 +22,7 @@ from flwr_kld.ledger.budget import UNBOUNDED, exact, shown
 from flwr_kld.ledger.cost import Cost
 from flwr_kld.trust.terms import NO_MODEL, Terms
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 _Found = TypeVar("_Found")
 

@@ -1,4 +1,4 @@
-"""A client's numbers and their sums before any noise: private. `held` alone hands numbers out.
+"""A client's numbers and their sums before any noise: private, but for `to_wire` and `held`.
 
 What is private shows no value and is copied by nothing. It leaves by a channel, to those whom the
 trust model lets see it, or with the noise of a `Release`, which has proved itself.

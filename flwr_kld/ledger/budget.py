@@ -24,7 +24,7 @@ _LEAST = 1e-9
 _LARGEST_DELTA = 1e-4
 """Usual deltas are far below one over the number of records."""
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 _TYPED = 12
 """Digits of a decimal number: one of more was not typed as it is."""

@@ -42,7 +42,7 @@ from flwr_kld.trust.terms import NoiseShares, Terms
 from flwr_kld.trust.trust_model import Trust
 from flwr_kld.trust.trusted import Trusted, TrustedAggregator, TwoAggregators
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 TOLERANCE, _LEAST = 1e-6, 1e-9
 _WIRE = "wire"

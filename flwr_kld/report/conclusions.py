@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _FEW = 100
 """Drawn clients, among whom there may well be none of a few that are unlike the rest."""
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from pyarrow import csv
 from flwr_kld.common.errors import DomainError
 from flwr_kld.table.dialect import Dialect
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 _BLOCK = 1 << 22
 """Bytes that are read at a time; a line may be longer."""

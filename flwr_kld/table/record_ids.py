@@ -18,7 +18,7 @@ from flwr_kld.kernel.vector import Held
 from flwr_kld.table.base import Symbols
 from flwr_kld.table.records import as_column, masked_in, values_in
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 _WHOLE = re.compile(r"(-?[0-9]{1,20})(?:\.0*)?")
 """Whole numbers of at most 64 bits or little more, as a file or a column of floats writes them."""

@@ -30,7 +30,7 @@ from flwr_kld.kernel.vector import Held, NightNoise, Private
 from flwr_kld.trust.calibration import continual_release
 from flwr_kld.trust.terms import Night, Terms
 
-logger = logging.getLogger("flwr.kld")
+logger = logging.getLogger("flwr_kld")
 
 _Answers = Iterator[tuple[Sequence[Any], Held[list[bytes]]]]
 """Names of some clients, and what each answered."""

@@ -175,7 +175,7 @@ def test_a_failed_job_is_logged_and_the_next_one_runs(caplog):
     def fail(slot: datetime) -> None:
         raise RuntimeError("the superlink is down")
 
-    with caplog.at_level(logging.ERROR, logger="flwr.kld"):
+    with caplog.at_level(logging.ERROR, logger="flwr_kld"):
         assert len(keys_of(Time(until=at(1, 30)), "0 * * * *", fail)) == 3
     assert "the run of 2026-11-21T00:00:00Z failed" in caplog.text
     assert "the superlink is down" in caplog.text
