@@ -33,6 +33,7 @@ from flwr_kld.kernel.count import (
     InvalidReply,
     alike_records,
     alike_sensitivity,
+    column_sums,
 )
 from flwr_kld.kernel.law import BitSource, SeededBits, SystemBits, sample, to_counts
 from flwr_kld.kernel.promise import Allotment, Ball, Guarantee, hides
@@ -204,6 +205,11 @@ class Layout:
         ends = np.cumsum(self.cells).tolist()
         return tuple(slice(end - own, end) for end, own in zip(ends, self.cells, strict=True))
 
+    @property
+    def starts(self) -> list[int]:
+        """First cell of each column."""
+        return [part.start for part in self.parts]
+
 
 @dataclass(frozen=True, eq=False)
 class Released:
@@ -308,18 +314,22 @@ class ClientRows(Private):
         if layout.frozen:
             values[:, -1] = frozen
         counted, most = cls(values, layout), guarantee.most_records or LARGEST_CLIENT
-        for wrong, why in counted._faults(guarantee, most):
+        for wrong, why in counted._faults(guarantee, most, counted._totals()):
             if wrong.any():
                 raise InvalidReply(why)
         counted.most_records = most
         return counted
 
-    def _faults(self, guarantee: Guarantee, most: int) -> Iterator[tuple[NDArray[np.bool_], str]]:
-        """Yield which rows no honest client answers with, and why."""
+    def _totals(self) -> NDArray[np.int64]:
+        """Return how many records each client counts in each column."""
+        return column_sums(self._values[:, : self.layout.counts], self.layout.starts)
+
+    def _faults(
+        self, guarantee: Guarantee, most: int, totals: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.bool_], str]]:
+        """Yield which rows, of these `_totals`, no honest client answers with, and why."""
         values, layout = self._values, self.layout
         yield values.min(axis=1, initial=0) < 0, "counts must not be negative"
-        starts = [part.start for part in layout.parts]
-        totals = np.add.reduceat(values[:, : layout.counts], starts, axis=1, dtype=np.int64)
         yield totals.max(axis=1) > most, "counts exceed the most records that a client may have"
         differ = totals != totals[:, :1]
         yield (
@@ -596,8 +606,9 @@ class ClearSum(Private):
 
     def _read(self, names: Sequence[Any], held: Held[list[bytes]]) -> None:
         """Take up rows of the right length."""
+        size = 4 * self.layout.length
         for name, row in zip(names, held._value, strict=True):
-            if len(row) == 4 * self.layout.length:
+            if len(row) == size:
                 self._rows.append((name, row))
             else:
                 self.refused[name] = _SHAPE
@@ -610,7 +621,8 @@ class ClearSum(Private):
         values = np.frombuffer(joined, _NUMBER).reshape(-1, self.layout.length)
         rows = ClientRows(values.astype(np.int32, copy=False), self.layout)
         most = guarantee.most_records or most or LARGEST_CLIENT
-        faults = list(rows._faults(guarantee, most))
+        totals = rows._totals()
+        faults = list(rows._faults(guarantee, most, totals))
         if not empty:
             self._require_public_total(guarantee)
             faults.append(((rows._values == 0).all(axis=1), NO_RECORDS))
@@ -624,8 +636,8 @@ class ClearSum(Private):
         rows.most_records = most
         self._add(rows)
         if self.layout.total_is_public(guarantee):
-            sizes = rows._values[:, self.layout.parts[0]].sum(axis=1, dtype=np.int64).tolist()
-            self._sizes.update(zip([names[i] for i in np.flatnonzero(fine)], sizes, strict=True))
+            counted = [names[i] for i in np.flatnonzero(fine)]
+            self._sizes.update(zip(counted, totals[fine, 0].tolist(), strict=True))
 
     @property
     def sizes(self) -> ClientSizes | None:
@@ -748,9 +760,8 @@ def _alike(
 ) -> NDArray[np.int64]:
     """Return the alike records of clients whose counts by cell, shape [clients, cells], are so."""
     columns, clients = layout.columns, len(counts)
-    starts = [part.start for part in layout.parts]
     coins = own_bits(bits).words(clients * columns).reshape(clients, columns)
-    return alike_records(counts, starts, guarantee, layout.allotment.alike, coins)
+    return alike_records(counts, layout.starts, guarantee, layout.allotment.alike, coins)
 
 
 def own_bits(bits: BitSource | NightNoise) -> BitSource:
