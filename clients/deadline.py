@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from types import FrameType
 from typing import ParamSpec, TypeVar
@@ -33,7 +33,7 @@ class TooLate(Exception):
 
 
 class _Deadline:
-    """Until when loaders may run for the message in hand, and whether one does."""
+    """Until when loaders may run for the message in hand, and, in a ``with``, that one does."""
 
     def __init__(self, seconds: float) -> None:
         self.by, self.loading = time.monotonic() + seconds, False
@@ -48,8 +48,17 @@ class _Deadline:
         )
         raise TooLate
 
+    def __enter__(self) -> None:
+        self.loading = True
+        if time.monotonic() > self.by:
+            signal.setitimer(signal.ITIMER_REAL, _LATE, _AGAIN)
 
-_DEADLINE: ContextVar[_Deadline | None] = ContextVar("deadline", default=None)
+    def __exit__(self, *_: object) -> None:
+        self.loading = False
+
+
+_NONE = nullcontext()
+_DEADLINE: ContextVar[AbstractContextManager[None]] = ContextVar("deadline", default=_NONE)
 
 
 def loads_in_time(answer: Callable[P, R]) -> Callable[P, R]:
@@ -91,22 +100,9 @@ def _timer(seconds: float) -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, rest, again)
 
 
-class ended_in_time:  # noqa: N801 - as contextlib names its own
+def ended_in_time() -> AbstractContextManager[None]:
     """Interrupt what is still running at the message's deadline: ``with ended_in_time():``.
 
-    Raises
-    ------
-    TooLate
-        Out of whatever was running.
+    Raises `TooLate` out of whatever was running.
     """
-
-    def __enter__(self) -> None:
-        self._deadline = _DEADLINE.get()
-        if self._deadline is not None:
-            self._deadline.loading = True
-            if time.monotonic() > self._deadline.by:
-                signal.setitimer(signal.ITIMER_REAL, _LATE, _AGAIN)
-
-    def __exit__(self, *_: object) -> None:
-        if self._deadline is not None:
-            self._deadline.loading = False
+    return _DEADLINE.get()

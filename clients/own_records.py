@@ -162,7 +162,7 @@ class Records(Private):
         cell_of: NDArray[np.int32],
     ) -> ClientRows:
         """Count what the terms take of each member's by cell: a row each."""
-        Records._take(members, terms, LARGEST_CLIENT)
+        _take(members, terms, LARGEST_CLIENT)
         return ClientRows.count(
             [own._symbols for own in members],
             cell_of,
@@ -175,14 +175,15 @@ class Records(Private):
     @staticmethod
     def labels(members: Sequence[Records], terms: Terms) -> ClientLabels:
         """Count what the terms take of each member's labels: a row each."""
-        Records._take(members, terms, MOST_COUNTED)
+        _take(members, terms, MOST_COUNTED)
         return ClientLabels([own._symbols for own in members])
 
-    @staticmethod
-    def _take(members: Sequence[Records], terms: Terms, most: int) -> None:
-        """Keep what the terms take of each member's, of at most so many records."""
-        for own in members:
-            own.sample(min(terms.most_records or most, most))
+
+def _take(members: Sequence[Records], terms: Terms, most: int) -> None:
+    """Keep what the terms take of each member's, of at most so many records."""
+    most = min(terms.most_records or most, most)
+    for own in members:
+        own.sample(most)
 
 
 def _uniform() -> np.random.Generator:
