@@ -23,7 +23,7 @@ from flwr_kld.common.errors import DomainError
 from flwr_kld.kernel.arguments import as_tuple
 
 Symbols = NDArray[np.signedinteger[Any]]
-_SYMBOL = np.dtype(np.int64)
+_SYMBOL, _UNSIGNED = np.dtype(np.int64), np.dtype(np.uint64)
 Spec = dict[str, Any]
 _OURS = (
     "binned", "block_patterns", "categories", "codes", "labels", "score", "table", "times",
@@ -126,8 +126,8 @@ class Domain(ABC):
         """Whether these are what `encode` is to give: int64 [n], each in 0 .. size-1."""
         if symbols.ndim != 1 or symbols.dtype != _SYMBOL:
             return False
-        # a negative one is a large one without its sign
-        return not len(symbols) or bool(np.maximum.reduce(symbols.view(np.uint64)) < self.size)
+        unsigned = symbols.view(_UNSIGNED)  # of which a negative one is a large one
+        return not len(symbols) or unsigned.item(unsigned.argmax()) < self.size
 
     @abstractmethod
     def name_of(self, symbol: SupportsIndex) -> str:

@@ -14,6 +14,7 @@ from flwr_kld.common.errors import DomainError
 from flwr_kld.kernel.arguments import finite, integer
 from flwr_kld.table.base import Domain, Spec, Symbols, as_array, in_order, unlisted_beside
 from flwr_kld.table.records import (
+    all_true,
     as_column,
     as_number,
     masked_in,
@@ -198,9 +199,10 @@ class Binned(Domain):
         column = records if plain else as_column(records)
         numbers = records if plain else numbers_in(column)
         bins = self._edges.searchsorted(numbers, side="right").astype(np.int64, copy=False)
-        odd = ~np.isfinite(numbers)
-        if not np.count_nonzero(odd):
+        finite = np.isfinite(numbers)
+        if all_true(finite):
             return bins
+        odd = ~finite
         bins[odd] = self.size - 1
         if self.labels:
             held = numbers if plain else values_in(column)

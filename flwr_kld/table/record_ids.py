@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.kernel.vector import Held
 from flwr_kld.table.base import Symbols
-from flwr_kld.table.records import as_column, masked_in, values_in
+from flwr_kld.table.records import all_true, as_column, masked_in, values_in
 
 logger = logging.getLogger("flwr_kld")
 
@@ -32,14 +32,13 @@ def record_ids(symbols: Held[Symbols], given: object) -> NDArray[np.uint64]:
     column = as_column(given)
     if len(column) != symbols.into(len):
         raise ValueError("there must be one id for each record")
-    if isinstance(column, np.ndarray) and column.dtype.kind in "iu" and (column >= 0).all():
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iu" and all_true(column >= 0):
         ids = np.array(column, np.uint64)  # of a masked one what is beneath
     else:
         ids = np.array([_id_of(value) for value in values_in(column)], dtype=np.uint64)
-    missing = masked_in(column)
-    if np.count_nonzero(missing):
-        ids[missing] = _id_of(None)
-    ascending = not np.count_nonzero(ids[1:] <= ids[:-1])
+    if type(column) is not np.ndarray or column.dtype.kind == "M":
+        ids[masked_in(column)] = _id_of(None)
+    ascending = all_true(ids[1:] > ids[:-1])
     shared = 0 if ascending else len(ids) - len(np.unique(ids))
     if shared:
         logger.warning(

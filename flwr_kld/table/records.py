@@ -252,6 +252,11 @@ def masked_in(column: Column) -> NDArray[np.bool_]:
     return missing
 
 
+def all_true(flags: NDArray[np.bool_]) -> bool:
+    """Return what `flags.all()` does; of few, in a fraction of the time."""
+    return not len(flags) or bool(flags[flags.argmin()])
+
+
 def values_in(column: Column) -> list[Any]:
     """Return a column's values as Python objects."""
     return list(np.ma.getdata(column).tolist() if isinstance(column, np.ndarray) else column)
