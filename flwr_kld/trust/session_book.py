@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b, sha256
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -256,12 +257,10 @@ class NightAnswers(Private):
         """Yield rows without the tokens in front; then those of silent clients."""
         token = NAME + _night(self._terms).history
         for senders, held in answers:
-            rows = [
-                (sender, answer[token:])
-                for sender, answer in zip(senders, held.into(list), strict=True)
-                if self.came(answer[:token], answer[token:], sender)
-            ]
-            yield [sender for sender, _ in rows], Held([row for _, row in rows])
+            rows = held.into(lambda answers: [answer[token:] for answer in answers])
+            tokens = held.into(lambda answers: [answer[:token] for answer in answers])
+            here = [*map(self.came, tokens, rows, senders)]
+            yield [*compress(senders, here)], Held([*compress(rows, here)])
         last = Held(list(self.silent().values()))
         yield silent_names(self.carried), last
 

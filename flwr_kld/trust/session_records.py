@@ -114,11 +114,11 @@ class RecordLifetimes(Private):
         return Held(
             (
                 _packed(np.bincount(of, minlength=clients)),
-                ids.astype("<u8").tobytes(),
+                _packed(ids),
                 _packed(symbols),
                 _packed(changes),
                 _packed(np.bincount(gone_of, minlength=clients)),
-                gone.astype("<u8").tobytes(),
+                _packed(gone),
             )
         )
 
@@ -133,11 +133,11 @@ class RecordLifetimes(Private):
         )
         lifetimes._alive = (
             of,
-            np.frombuffer(ids, "<u8").astype(np.uint64),
+            _unpacked(ids, (len(of),)).astype(np.uint64),
             _unpacked(symbols, (len(of), columns)),
             _unpacked(changes, (len(of),)),
         )
-        lifetimes._gone = gone_of, np.frombuffer(gone, "<u8").astype(np.uint64)
+        lifetimes._gone = gone_of, _unpacked(gone, (len(gone_of),)).astype(np.uint64)
         return lifetimes
 
 
