@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +13,21 @@ from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.arguments import integer, set_fields
 
 
-@dataclass(frozen=True, order=True)
-class Participant:
+class _Place(NamedTuple):
+    node: int
+    member: int
+
+
+class Participant(_Place):  # a tuple: many are made, and each is a key of several dictionaries
     """One client: a Flower node, or one of the virtual clients that a simulated node hosts."""
 
-    node: int
-    member: int = 0
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
-        if {type(self.node), type(self.member)} != {int}:  # as in most of the many that there are
-            set_fields(self, node=integer("node", self.node), member=integer("member", self.member))
+    def __new__(cls, node: int, member: int = 0) -> Self:
+        """Take whole numbers of any type."""
+        if type(node) is not int or type(member) is not int:
+            node, member = integer("node", node), integer("member", member)
+        return tuple.__new__(cls, (node, member))
 
     def __str__(self) -> str:
         return f"{self.node}:{self.member}"
