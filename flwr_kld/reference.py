@@ -31,6 +31,8 @@ _FORMAT = 1
 _BAD_COUNTS = (
     "reference counts must be finite, non-negative and not all zero (in any column of a table)"
 )
+_ROWS = 10_000
+"""That are counted at a time: NumPy makes wider integers of them all."""
 _ROUNDING = 1e-12
 """Distance from 1 that float64 leaves to the sum of normalised probabilities at most."""
 
@@ -172,7 +174,9 @@ class Reference:
         if not allow_unlisted:
             require_listed_values(domain, symbols, records)
         if score is None:
-            counts = np.bincount(symbols.ravel("K"), minlength=domain.size)
+            counts = np.zeros(domain.size, dtype=np.int64)
+            for some in np.array_split(symbols.ravel("K"), len(symbols) // _ROWS + 1):
+                counts += np.bincount(some, minlength=domain.size)
             return cls.from_counts(domain, counts, floor=floor)
         if not isinstance(domain, Table):
             raise ValueError("score= is of how the columns of a Table go together")

@@ -122,14 +122,15 @@ class Binned(Domain):
         numbers = numbers[np.isfinite(numbers)].clip(-FARTHEST, FARTHEST)
         if not len(numbers):
             raise DomainError("quantile bins need at least one finite number")
-        return cls.cut(numbers, quantile_cuts(np.sort(numbers), bins))
+        numbers.sort()
+        return cls.cut(numbers, quantile_cuts(numbers, bins))
 
     @classmethod
     def cut(
-        cls, values: NDArray[np.float64], edges: NDArray[np.float64], labels: Sequence[str] = ()
+        cls, ordered: NDArray[np.float64], edges: NDArray[np.float64], labels: Sequence[str] = ()
     ) -> "Binned":
-        """Cut at given edges; the bins' means are those of public numbers within ±1e75."""
-        return cls(edges.tolist(), list(_means(np.sort(values), edges)), labels)
+        """Cut at given edges; the bins' means are those of ordered public numbers within ±1e75."""
+        return cls(edges.tolist(), list(_means(ordered, edges)), labels)
 
     @classmethod
     def uniform(cls, low: float, high: float, bins: int = 20) -> "Binned":
@@ -275,12 +276,12 @@ def _mean(held: NDArray[np.float64]) -> str:
 
 def quantile_cuts(ordered: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
     """Return the edges of so many quantile bins, or of one for each of a few different numbers."""
-    different = ordered[np.diff(ordered, prepend=-np.inf) > 0]
-    if len(different) <= bins:
-        return different[1:] if len(different) > 1 else different
+    steps = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1
+    if len(steps) < bins:
+        return ordered[steps] if len(steps) else ordered[:1]
     cuts = np.unique(quantiles_of(ordered, bins))
-    cuts = cuts[cuts > different[0]]  # nothing is below the least value
-    return cuts if len(cuts) else different[1:2]
+    cuts = cuts[cuts > ordered[0]]  # nothing is below the least value
+    return cuts if len(cuts) else ordered[steps[:1]]
 
 
 def quantiles_of(ordered: NDArray[Any], bins: int) -> NDArray[Any]:

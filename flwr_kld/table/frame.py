@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from flwr_kld.common.errors import DomainError
 from flwr_kld.table.base import Domain, Symbols
 from flwr_kld.table.dialect import DELIMITERS, Dialect, opened
-from flwr_kld.table.records import Column, as_column
+from flwr_kld.table.records import Column, as_column, number_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -34,10 +35,18 @@ _NOT_A_FRAME = (
 
 
 class TextColumn(Sequence[str | None]):
-    """A column of a text file: each different text once, and which of them is in each row."""
+    """A column of a text file: each different text once, and which of them is in each row.
 
-    def __init__(self, different: pyarrow.Array, place: NDArray[np.int32]) -> None:
-        self.different, self.place = different, place
+    The texts are in the order of the rows that have them first.
+    """
+
+    def __init__(
+        self,
+        different: pyarrow.Array,
+        place: NDArray[np.int32],
+        numbers: NDArray[np.float64] | None = None,
+    ) -> None:
+        self.different, self.place, self._plain = different, place, numbers
         self._numbers: dict[str, NDArray[np.float64]] = {}
 
     def numbers(self, dialect: Dialect) -> NDArray[np.float64]:
@@ -46,8 +55,22 @@ class TextColumn(Sequence[str | None]):
 
         mark = dialect.decimal
         if mark not in self._numbers:
-            self._numbers[mark] = numbers_of(self.different, dialect)
+            plain = self._plain if mark == "." else None
+            self._numbers[mark] = numbers_of(self.different, dialect) if plain is None else plain
         return self._numbers[mark]
+
+    @cached_property
+    def are_plain(self) -> bool:
+        """Whether each text is a finite number as programs write it, without spaces around."""
+        return self._plain is not None and bool(np.isfinite(self._plain).all())
+
+    def among(self, some: Iterable[str]) -> NDArray[np.bool_]:
+        """Whether each different text is one of some."""
+        from flwr_kld.table.texts import are_among
+
+        if self.are_plain:
+            some = [text for text in some if math.isfinite(number_of(text))]
+        return are_among(self.different, [*some])
 
     @cached_property
     def texts(self) -> list[str | None]:
@@ -107,14 +130,14 @@ class TextFile(Mapping[str, TextColumn]):
         return found
 
     def blocks(self, names: Iterable[str] | None = None) -> Iterator[dict[str, pyarrow.Array]]:
-        """Yield columns of texts, some lines at a time."""
+        """Yield columns of texts, some lines at a time; all of them also as dictionaries."""
         from flwr_kld.table.lines import Lines  # a node that reads no text needs no pyarrow
 
         try:
             with opened(self.file) as stream:
                 lines = Lines(stream, self.dialect, public=self.public)
                 self.names = lines.names
-                yield from lines.blocks(lines.names if names is None else names, self.rows)
+                yield from lines.blocks(names, self.rows)
         except UnicodeDecodeError:
             raise DomainError(
                 f"{self.file} is not {self.dialect.encoding} text: convert it, or name its encoding"
@@ -208,7 +231,9 @@ class Features:
                 return np.concatenate([texts.values(chunk) for chunk in values.iterchunks()])
             if isinstance(values, TextColumn):
                 read = self._texts(name, dialect)
-                symbols: NDArray[Any] = read.different(values.different, values.numbers)
+                symbols: NDArray[Any] = read.different(
+                    values.different, values.numbers, values.among
+                )
                 return symbols[values.place]
         return domain.encode(dialect.plain(texts_in(values), source, domain.reads, domain.listed))
 

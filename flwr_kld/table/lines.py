@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from typing import BinaryIO
@@ -36,6 +36,10 @@ refused, and a node says so in its log. Doubled, half of a file's lines pass for
 halved, texts of several lines do not pass."""
 _BYTE_ORDER_MARK = "\ufeff".encode()
 _LF, _CR, _QUOTE = b'\n\r"'
+_CODED = pa.dictionary(pa.int32(), pa.string())
+_FEW_TWICE = 0.9
+"""Different texts of each row, from which on a dictionary of a column takes more than it saves."""
+Buffer = bytes | bytearray | memoryview
 
 
 class Lines:
@@ -58,33 +62,56 @@ class Lines:
         self._end = self._end or b"\n"
         self.names = dialect.names(head.decode(errors="replace"))
         del self._held[:stop]
+        # also keeps pyarrow from taking the first record's bytes for a byte order mark
+        self._header = dialect.delimiter.join(map(str, range(len(self.names)))).encode() + b"\n"
         self._edges = np.isin(np.arange(256), [ord(dialect.delimiter), _LF, _CR, _QUOTE])
 
     def blocks(
-        self, names: Iterable[str], rows: slice = slice(None)
+        self, names: Iterable[str] | None = None, rows: slice = slice(None)
     ) -> Iterator[dict[str, pa.Array]]:
-        """Yield those columns that are there, some lines at a time; shape [lines]."""
-        places = {name: str(self.names.index(name)) for name in names if name in self.names}
+        """Yield those columns that are there, some lines at a time; shape [lines].
+
+        All columns and rows are dictionaries, where texts of a column are in several lines.
+        """
+        coded = names is None and rows == slice(None)
+        wanted = self.names if names is None else names
+        places = {name: str(self.names.index(name)) for name in wanted if name in self.names}
         step, seen = rows.step or 1, 0
-        wanted = csv.ConvertOptions(
-            check_utf8=False,
-            column_types=dict.fromkeys(places.values(), pa.string()),
-            include_columns=list(places.values()) or ["0"],
-        )
-        written = csv.ParseOptions(delimiter=self._dialect.delimiter, ignore_empty_lines=False)
+        kinds = dict.fromkeys(places.values(), _CODED if coded else pa.string())
         for block in self._whole_lines():
-            content = self._mended(block, seen)
-            table = csv.open_csv(  # unlike read_csv, it waits for no other thread
-                pa.py_buffer(content),
-                csv.ReadOptions(use_threads=False, block_size=len(content) + 1),
-                written,
-                wanted,
-            ).read_all()
+            table = self._table(block, seen, kinds)
             first = (rows.start or 0) - seen
-            own = slice(first if first >= 0 else first % step, None, step)
+            these = slice(first if first >= 0 else first % step, None, step)
             seen += len(table)
-            columns = {name: table[place].combine_chunks() for name, place in places.items()}
-            yield columns if rows == slice(None) else {n: c[own] for n, c in columns.items()}
+            columns = {
+                name: held.chunk(0) if held.num_chunks == 1 else held.combine_chunks()
+                for name, held in zip(places, table.itercolumns(), strict=False)
+            }
+            yield columns if rows == slice(None) else {n: c[these] for n, c in columns.items()}
+            for name, own in columns.items() if coded else ():
+                if own.type == _CODED and len(own.dictionary) > _FEW_TWICE * len(own):
+                    kinds[places[name]] = pa.string()
+
+    def _table(self, block: bytearray, before: int, kinds: Mapping[str, pa.DataType]) -> pa.Table:
+        """Parse lines; where no mark but a delimiter is odd, pyarrow finds odd lines by itself."""
+        if self._end == b"\n" and not any(byte in block for byte in (_CR, _QUOTE)):
+            try:
+                return self._parsed([block], kinds)
+            except pa.ArrowInvalid:  # of a line that has too few fields or too many
+                pass
+        return self._parsed(self._mended(block, before), kinds)
+
+    def _parsed(self, lines: Iterable[Buffer], kinds: Mapping[str, pa.DataType]) -> pa.Table:
+        """Parse lines by pyarrow, under a header of numbers."""
+        content = b"".join([self._header, *lines])
+        return csv.open_csv(  # unlike read_csv, it waits for no other thread
+            pa.py_buffer(content),
+            csv.ReadOptions(use_threads=False, block_size=len(content) + 1),
+            csv.ParseOptions(delimiter=self._dialect.delimiter, ignore_empty_lines=False),
+            csv.ConvertOptions(
+                check_utf8=False, column_types=kinds, include_columns=[*kinds] or ["0"]
+            ),
+        ).read_all()
 
     def _check_line_ends(self, marks: NDArray[np.uint8], ends: int) -> None:
         """Reject public lines that end otherwise than their header; on a node, log a warning."""
@@ -141,13 +168,10 @@ class Lines:
         if self._public:
             raise DomainError(f"a line is longer than {_LONGEST >> 20} MiB: shorten its texts")
 
-    def _mended(self, block: bytearray, before: int) -> bytes:
-        """Return a header of numbers, and lines that pyarrow reads as the dialect does.
-
-        The header also keeps pyarrow from taking the first record's bytes for a byte order mark.
-        """
+    def _mended(self, block: bytearray, before: int) -> list[Buffer]:
+        """Return lines that pyarrow reads as the dialect does."""
         delimiter, columns = self._dialect.delimiter, len(self.names)
-        pieces = [delimiter.join(map(str, range(columns))).encode() + b"\n"]
+        pieces: list[Buffer] = []
         stops, odd = self._odd_lines(block)
         starts = np.concatenate(([0], stops[:-1])) if len(stops) else stops
         spans = list(zip(starts[odd].tolist(), stops[odd].tolist(), strict=True))
@@ -165,7 +189,7 @@ class Lines:
             quoted = ('"' + field.replace('"', '""') + '"' for field in fields)
             pieces += bytes(block[done:start]), delimiter.join(quoted).encode() + b"\n"
             done = stop
-        return b"".join([*pieces, memoryview(block)[done:]])
+        return [*pieces, memoryview(block)[done:]]
 
     def _odd_lines(self, block: bytearray) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
         """Return where lines end, and which of them pyarrow may read otherwise."""
@@ -181,8 +205,6 @@ class Lines:
             ends &= data[places - 1] == self._end[0]
         stops = np.flatnonzero(ends)
         self._check_line_ends(marks, len(stops))
-        if there == {self._end[-1]}:  # then all other marks are delimiters
-            return places[stops] + 1, np.flatnonzero(np.diff(stops, prepend=-1) != len(self.names))
 
         def each(mask: NDArray[np.bool_]) -> NDArray[np.int32]:
             """Count the marks of each line."""

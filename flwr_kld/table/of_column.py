@@ -39,7 +39,7 @@ from flwr_kld.table.records import (
     text_of,
     values_in,
 )
-from flwr_kld.table.texts import are_alphabetic, are_among, are_codes, as_list, times_of
+from flwr_kld.table.texts import are_alphabetic, are_codes, as_list, times_of
 from flwr_kld.table.times import EPOCH, FINER_EPOCHS, Times, day_time, local_time
 
 _ENOUGH = 100
@@ -154,7 +154,8 @@ def features_of_column(
             return {name: ("it has no values, in few rows", "")}
         words = f"nearly empty, {seen.there} of {seen.rows:,} rows" if seen.there else "empty"
         return {name: (Labels([]), words)}
-    if seen.nearly(seen.common) and are_truth_values(seen.those(seen.common)):
+    spelt = not np.isfinite(seen.numbers[seen.common]).any()
+    if spelt and seen.nearly(seen.common) and are_truth_values(seen.those(seen.common)):
         return {name: (Labels(["False", "True"]), "truth values")}
     numbers = np.isfinite(seen.numbers) & ~seen.codes
     are_numbers = seen.nearly(numbers)
@@ -219,10 +220,11 @@ class _Seen:
         """Read a column of a text file, each different text once."""
         texts = column.different
         gone = {"", *dialect.missing, *dialect.sentinels.get(name, ())}
-        there = ~are_among(texts, gone)
+        there = ~column.among(gone)
         numbers, place = column.numbers(dialect).copy(), column.place.astype(np.intp)
-        truth = np.flatnonzero((numbers == 0) | (numbers == 1))  # or the numbers 0 and 1
-        numbers[truth[are_alphabetic(texts.take(pa.array(truth)))]] = np.nan
+        if not column.are_plain:
+            truth = np.flatnonzero((numbers == 0) | (numbers == 1))  # or the numbers 0 and 1
+            numbers[truth[are_alphabetic(texts.take(pa.array(truth)))]] = np.nan
         if not there.all():
             texts, numbers = texts.filter(pa.array(there)), numbers[there]
             place = (np.cumsum(there) - 1)[place[there[place]]]
@@ -349,10 +351,10 @@ def _words(name: str) -> list[str]:
 def _calendar(name: str, numbers: NDArray[np.float64], many: bool) -> str | None:
     """Say so if numbers move on with the calendar, or from row to row, whatever the data are."""
     word = "".join(_words(name))
-    whole = (numbers == np.floor(numbers)).mean() >= _NEARLY
     for (first, last), known in _CALENDAR.items():
-        fits = whole and ((numbers >= first) & (numbers <= last)).mean() >= _NEARLY
-        if fits and word in known.split():
+        if word not in known.split() or (numbers == np.floor(numbers)).mean() < _NEARLY:
+            continue
+        if ((numbers >= first) & (numbers <= last)).mean() >= _NEARLY:
             return "a calendar's numbers, which move on whatever the data do"
     for way, onward in (("rise", numbers), ("fall", -numbers)):
         if many and _go_on(onward, strictly=True):

@@ -99,9 +99,8 @@ class _Counted:
             if not kinds or not all(issubclass(kind, str | type(None)) for kind in kinds):
                 return None
             column = _as_column(text for text in column if text)
-        rows = np.bincount(column.place[:last], minlength=len(column.different))
-        seen = np.flatnonzero(rows)
-        return cls._stripped(column, seen, rows[seen])
+        rows = np.bincount(column.place[:last])  # the first rows have the first texts
+        return cls._stripped(column, rows)
 
     @classmethod
     def of_numbers(cls, column: Column) -> _Counted:
@@ -109,19 +108,19 @@ class _Counted:
         numbers = numbers_in(column)
         different, rows = np.unique(numbers[np.isfinite(numbers)], return_counts=True)
         texts = _as_column(text_of(number) for number in different.tolist())
-        return cls._stripped(texts, np.arange(len(rows)), rows)
+        return cls._stripped(texts, rows)
 
     @classmethod
-    def _stripped(
-        cls, column: TextColumn, place: NDArray[np.int64], rows: NDArray[np.int64]
-    ) -> _Counted:
-        texts = column.different.take(pa.array(place))
+    def _stripped(cls, column: TextColumn, rows: NDArray[np.int64]) -> _Counted:
+        texts, place = column.different.slice(0, len(rows)), np.arange(len(rows))
+        if column.are_plain:
+            return cls(texts, rows, column, place)
         stripped = compute.utf8_trim_whitespace(texts)
         if not stripped.equals(texts):
             coded = stripped.dictionary_encode()
             texts, (_, first) = coded.dictionary, np.unique(coded.indices, return_index=True)
             rows = np.bincount(coded.indices, rows, len(texts)).astype(np.int64)
-            place = place[first]
+            place = first
         return cls(texts, rows, column, place).without({"", *NO_VALUE})
 
     @property
@@ -131,11 +130,17 @@ class _Counted:
 
     def without(self, texts: Collection[str]) -> _Counted:
         """Leave out some texts."""
-        left = ~are_among(self.texts, texts)
+        left = ~self.among(texts)
         if left.all():
             return self
         texts = self.texts.filter(pa.array(left))
         return _Counted(texts, self.rows[left], self.column, self.place[left])
+
+    def among(self, some: Collection[str]) -> NDArray[np.bool_]:
+        """Whether each text is one of some."""
+        if self.column.are_plain:  # then no spaces were left out
+            return self.column.among(some)[self.place]
+        return are_among(self.texts, some)
 
     def numbers(self, dialect: Dialect) -> NDArray[np.float64]:
         """Return the number that each text is, NaN of none."""
@@ -143,8 +148,13 @@ class _Counted:
 
     def several(self, texts: Sequence[str]) -> list[str]:
         """Return those of the texts that more rows than one have."""
-        which = are_among(self.texts, texts) & (self.rows > 1)
+        which = self.among(texts) & (self.rows > 1)
         return as_list(self.texts.filter(pa.array(which))) if which.any() else []
+
+    @property
+    def are_marked(self) -> bool:
+        """Whether several rows have a mark as of decimals or thousands."""
+        return bool(self.rows[self.have(",.")].sum() > 1)
 
     def have(self, marks: str, times: int = 1) -> NDArray[np.bool_]:
         """Whether each text has one of these marks, so many times."""
@@ -205,14 +215,14 @@ def _delimiter(lines: Sequence[str]) -> str | None:
 
     def fits(delimiter: str) -> tuple[float, int]:
         rows = Dialect(delimiter).rows
-        widths = [
-            len(*rows([line])) if '"' in line else line.count(delimiter) + 1
-            for line in lines
-            if line
-        ]
-        if not widths or widths[0] < 2:
+
+        def width(line: str) -> int:
+            return len(*rows([line])) if '"' in line else line.count(delimiter) + 1
+
+        there = list(filter(None, lines))
+        if not there or (usual := width(there[0])) < 2:
             return 0.0, 0
-        return widths.count(widths[0]) / len(widths), widths[0]
+        return sum(width(line) == usual for line in there) / len(there), usual
 
     found = {delimiter: fits(delimiter) for delimiter in DELIMITERS}
     best = max(found, key=found.__getitem__)
@@ -223,7 +233,7 @@ def _first_lines(text: str) -> list[str]:
     """Return the header and the lines that are looked at, without cutting all others."""
     size = _FIRST
     while size < len(text) and len(lines := text[:size].splitlines()) <= _LINES + 1:
-        size *= 4
+        size *= 2 + _LINES // len(lines)
     return (lines if size < len(text) else text.splitlines())[: _LINES + 1]
 
 
@@ -234,19 +244,22 @@ def _mostly(numbers: NDArray[np.float64]) -> bool:
 
 def _decimal(columns: Sequence[_Counted], usual: str) -> str:
     """Return the mark with which more columns are numbers; the usual one makes no difference."""
-    marked = [one for one in columns if one.rows[one.have(",.")].sum() > 1]
-    of_usual = sum(_mostly(one.numbers(Dialect(decimal=usual))) for one in marked)
-    if of_usual == len(marked):
+    as_usual = Dialect(decimal=usual)
+    fits = [_mostly(one.numbers(as_usual)) for one in columns]
+    if not any(one.are_marked for one, fit in zip(columns, fits, strict=True) if not fit):
         return usual
     other = Dialect(decimal="," if usual == "." else ".")
-    of_other = sum(_mostly(numbers_of(one.texts, other)) for one in marked)
-    return other.decimal if of_other > of_usual else usual
+    marked = [(one, fit) for one, fit in zip(columns, fits, strict=True) if one.are_marked]
+    of_other = sum(_mostly(numbers_of(one.texts, other)) for one, _ in marked)
+    return other.decimal if of_other > sum(fit for _, fit in marked) else usual
 
 
 def _dates(columns: Sequence[_Counted], many: bool) -> str | None:
     """Return the order of day and month that the dates show, or else their separator suggests."""
     shown: Counter[str] = Counter()
     for column in columns:
+        if column.column.are_plain:
+            continue
         most, which = _MOST * column.total, column.have("./-", 2)
         if column.rows[which].sum() <= most:
             continue

@@ -6,9 +6,8 @@ It refuses all texts for one that it cannot read: such are looked up, each diffe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -60,27 +59,24 @@ class Texts:
         self._unusual[list(_COMMA_NUMBERS if self._comma else usual)] = False
         self._nothing = dialect.sentinel_values(name, domain.reads)
         self._unread = {"", *dialect.missing, *dialect.sentinels.get(name, ()), *domain.listed}
-        kind = self._type
-        taken = () if kind is None else (t for t in self._unread if _takes(kind, self._comma, t))
-        self._gone = pa.array(sorted({"", *taken}), pa.string())
 
     def different(
-        self, texts: pa.Array, numbers_in: Callable[[Dialect], NDArray[np.float64]]
+        self,
+        texts: pa.Array,
+        numbers_in: Callable[[Dialect], NDArray[np.float64]],
+        among: Callable[[Collection[str]], NDArray[np.bool_]],
     ) -> NDArray[Any]:
         """Read the different texts of a column, of which others have read the numbers."""
         if self._type != pa.float64():
             return self.values(texts)
         numbers = numbers_in(self._dialect)
-        left = ~np.isfinite(numbers)
-        if gone := [t for t in self._unread if math.isfinite(self._dialect.number(t))]:
-            left |= are_among(texts, gone)
-        return self._with_others(numbers, left, texts)
+        return self._with_others(numbers, ~np.isfinite(numbers) | among(self._unread), texts)
 
     def values(self, texts: pa.Array) -> NDArray[Any]:
         """Read a block of the column; shape [texts]."""
         if self._type is None:
             return self._looked_up(texts)
-        left = compute.is_in(texts, self._gone.cast(texts.type)).to_numpy(zero_copy_only=False)
+        left = are_among(texts, self._gone)
         for look in (True,) if self._comma else (False, True):
             if look:
                 left |= self._has_others(texts)
@@ -91,6 +87,11 @@ class Texts:
                 continue
             return self._with_others(cast.to_numpy(zero_copy_only=False), left, texts)
         return self._looked_up(texts)
+
+    @cached_property
+    def _gone(self) -> set[str]:
+        """The empty text, and those that pyarrow would read though they stand for others."""
+        return {"", *(text for text in self._unread if _takes(self._type, self._comma, text))}
 
     def _with_others(
         self, column: NDArray[Any], left: NDArray[np.bool_], texts: pa.Array
@@ -150,21 +151,35 @@ def as_list(texts: pa.Array) -> list[str]:
         return [_decoded(text) or "" for text in _different(texts)[0][:-1]]
 
 
-def coded(blocks: list[pa.Array]) -> tuple[pa.Array, NDArray[np.int32]]:
-    """Return the different texts of some blocks, and the place of each text among them."""
-    if sum(block.nbytes for block in blocks) >= _LARGE:
-        blocks = [block.cast(pa.large_string()) for block in blocks]
-    found = pa.concat_arrays(blocks).dictionary_encode()
-    return found.dictionary, found.indices.to_numpy()
+def coded(
+    blocks: list[pa.Array],
+) -> tuple[pa.Array, NDArray[np.int32], NDArray[np.float64] | None]:
+    """Return the different texts of some blocks, the places of all, and what numbers they are.
+
+    Blocks may be dictionaries; numbers are None unless pyarrow reads one in each text.
+    """
+    plain = pa.large_string() if sum(block.nbytes for block in blocks) >= _LARGE else pa.string()
+    kind = pa.dictionary(pa.int32(), plain) if pa.types.is_dictionary(blocks[-1].type) else plain
+    found = pa.concat_arrays([own if own.type == kind else own.cast(kind) for own in blocks])
+    if kind == plain:
+        numbers = _plain_numbers(found)
+        if numbers is not None and len(np.unique(numbers)) == len(numbers):  # so the texts differ
+            return found, np.arange(len(found), dtype=np.int32), numbers
+        found = found.dictionary_encode()
+    return found.dictionary, found.indices.to_numpy(), _plain_numbers(found.dictionary)
+
+
+def _plain_numbers(texts: pa.Array) -> NDArray[np.float64] | None:
+    """Return the numbers of texts; None unless pyarrow reads one in each."""
+    try:
+        compute.cast(texts.slice(0, 1), pa.float64())  # of many that are none, each takes its time
+        return np.array(compute.cast(texts, pa.float64()))
+    except pa.ArrowInvalid:
+        return None
 
 
 def numbers_of(texts: pa.Array, dialect: Dialect) -> NDArray[np.float64]:
     """Return what `Dialect.number` makes of each of these texts; shape [texts]."""
-    if dialect.decimal == ".":
-        try:
-            return np.array(compute.cast(texts, pa.float64()))
-        except pa.ArrowInvalid:  # most texts may be numbers all the same
-            pass
     numbers = np.full(len(texts), np.nan)
     left = np.flatnonzero(~_match(texts, _NO_NUMBER[dialect.decimal]))
     texts = texts.take(pa.array(left))
