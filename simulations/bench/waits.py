@@ -19,7 +19,6 @@ import numpy as np
 from measuring import Row, Timed, cpu, in_a_process, measured
 from sqlalchemy import create_engine, select
 
-from flwr_kld import Reference
 from flwr_kld.kernel import Guarantee
 from flwr_kld.ledger import Budget, Charge, Cost, Ledger
 from flwr_kld.ledger.schema import checks
@@ -73,7 +72,9 @@ def process(code: str, *words: str) -> Timed:
 
 def reading(lines: int, columns: int, repeats: int) -> Row:
     """Measure a reference of a public file of numbers, labels and dates in turn."""
-    import polars as pl  # here alone: what else is measured has no part of its memory
+    import polars as pl  # here alone: what else is measured has no part of their memory
+
+    from flwr_kld import Reference
 
     rng = np.random.default_rng(0)
     kinds: list[Callable[[], object]] = [
