@@ -10,7 +10,10 @@ from typing import Any
 
 def json_text(value: Any, **options: Any) -> str:
     """Write JSON; `options` are those of `json.dumps`."""
-    return json.dumps(_finite(value), allow_nan=False, **options)
+    try:
+        return json.dumps(value, allow_nan=False, **options)
+    except (TypeError, ValueError):  # it may hold an infinity, or a mapping that is no dict
+        return json.dumps(_finite(value), allow_nan=False, **options)
 
 
 def _finite(value: Any) -> Any:

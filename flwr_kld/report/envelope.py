@@ -232,8 +232,7 @@ def cost_of(stored: object, kind: str) -> CostSummary:
 
 def _checksum(content: Mapping[str, Any]) -> str:
     """SHA-256 (hex) of a JSON form, as it is read again."""
-    read = json.loads(json_text(content))
-    return sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
+    return sha256(json_text(content, sort_keys=True).encode()).hexdigest()
 
 
 @cache
