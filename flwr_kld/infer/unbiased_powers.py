@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,12 +64,17 @@ class UnbiasedPowers:
 
         ``Σ_j binom(k, j) binom(l, j) j! μ^j E C_{k-j} C_{l-j}``, the last of the noise alone.
         """
-        of_mean = np.zeros((highest + 1,) * 3)
-        for j in range(highest + 1):
-            of_mean[j, j:, j:] = self.covariance[: highest + 1 - j, : highest + 1 - j]
-        of_mean *= _ways()[: highest + 1, : highest + 1, : highest + 1]
+        some = slice(highest + 1)
         powers = mean ** np.arange(highest + 1)[:, None]
-        return np.asarray(np.tensordot(of_mean, powers, (0, 0)))
+        return np.asarray(np.tensordot(self._of_mean[some, some, some], powers, (0, 0)))
+
+    @cached_property
+    def _of_mean(self) -> Floats:
+        """Factors of ``μ^j`` in the covariance of ``C_k`` and ``C_l``, at [j, k, l]."""
+        of_mean = _ways().copy()
+        for j in range(HIGHEST + 1):
+            of_mean[j, j:, j:] *= self.covariance[: HIGHEST + 1 - j, : HIGHEST + 1 - j]
+        return of_mean
 
     def scaled(self, factor: float) -> UnbiasedPowers:
         """Return about those of noise whose standard deviation is `factor` times as large."""

@@ -199,7 +199,8 @@ class _Design:
         mean = self.effect * expected * np.maximum(1 - x, 0)
         powers = np.arange(degree + 1)[:, None]
         d = _slopes(tuple(b.tolist())) @ x**powers * (-1 / expected) ** powers
-        return np.asarray(np.einsum("kc,klc,lc->c", d, self.powers.covariances(mean, degree), d))
+        covariances = self.powers.covariances(mean, degree)
+        return np.asarray(np.einsum("kc,kc->c", np.einsum("klc,lc->kc", covariances, d), d))
 
     @cached_property
     def _degree(self) -> NDArray[np.int64]:
