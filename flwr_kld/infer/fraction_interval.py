@@ -43,14 +43,18 @@ _ROUNDED = 53 * math.log(2)
 
 
 def fraction_intervals(
-    counts: NoisyCounts, *, level: float, effects: DesignEffects = INDEPENDENT
+    counts: NoisyCounts,
+    *,
+    level: float,
+    effects: DesignEffects = INDEPENDENT,
+    usual: Floats | float = math.nan,
 ) -> tuple[Floats, Floats]:
-    """Lower and upper ends, two times shape [cells]."""
+    """Lower and upper ends, two times shape [cells]; 0 and 1 where noise may hide what is usual."""
     fewest, most, error = records_between(counts, 1 - level)
     each = _each_side(error / counts.plan.cells, effects)
     reach = np.asarray(_noise_quantile(counts.noise, each))
     single = np.ones(counts.plan.cells, dtype=np.int64)
-    return _ends(counts, counts.values, single, reach, (fewest, most), each, effects)
+    return _ends(counts, counts.values, single, reach, (fewest, most), each, effects, usual)
 
 
 def group_intervals(
@@ -61,17 +65,34 @@ def group_intervals(
     effects: DesignEffects = INDEPENDENT,
 ) -> tuple[Floats, Floats]:
     """Lower and upper ends of the fractions of groups of cells, each at a level of its own."""
+    of_cells = np.column_stack([counts.values, np.ones(groups.shape[1])])
+    held, sizes = (groups.astype(np.float64, copy=False) @ of_cells).T  # exact: below 2**53
+    return sum_intervals(counts, held, sizes, level=level, effects=effects)
+
+
+def sum_intervals(
+    counts: NoisyCounts,
+    held: Floats,
+    sizes: Floats,
+    *,
+    level: float,
+    effects: DesignEffects = INDEPENDENT,
+    usual: Floats | float = math.nan,
+) -> tuple[Floats, Floats]:
+    """Return the ends of `group_intervals` from the counts that groups hold, in so many cells.
+
+    They are 0 and 1 where noise alone may hide a `usual` fraction.
+    """
     fewest, most, error = records_between(counts, 1 - level)
     # Where N is known, what a group leaves out says as much, with the noise of its own cells.
-    values, cells = counts.values.astype(np.float64), groups.shape[1]
-    sums = groups.astype(np.float64, copy=False) @ np.column_stack([values, np.ones(cells)])
-    held, sizes = sums[:, 0], sums[:, 1].astype(np.int64)  # exact: below 2**53
+    cells = counts.plan.cells
     flip = (fewest == most) & (sizes > cells / 2)
-    sizes = np.where(flip, cells - sizes, sizes)
+    nearest = np.where(flip, cells - sizes, sizes).astype(np.int64)
     each = _each_side(error, effects)
-    reach = _quantiles_of_sums(counts.noise, tuple(sizes.tolist()), each)
+    reach = _quantiles_of_sums(counts.noise, tuple(nearest.tolist()), each)
     held = np.where(flip, counts.values.sum() - held, held)
-    low, high = _ends(counts, held, sizes, reach, (fewest, most), each, effects)
+    usual = np.where(flip, 1 - usual, usual)
+    low, high = _ends(counts, held, nearest, reach, (fewest, most), each, effects, usual)
     return np.where(flip, 1 - high, low), np.where(flip, 1 - low, high)
 
 
@@ -145,23 +166,30 @@ def _ends(
     between: tuple[float, float],
     each: float,
     effects: DesignEffects,
+    usual: Floats | float,
 ) -> tuple[Floats, Floats]:
     """Return ends for noise that goes beyond `reach` on either side with chance `each`."""
     # Of groups of so many cells; all records are `between` two numbers. Shapes: [groups].
     fewest, most = between
     # The nearest possible counts, as in `count_interval`
-    held = np.asarray(np.clip(values, 0, most), dtype=np.float64)
+    held: Floats = np.minimum(np.maximum(values, 0.0), most)
     least, largest = np.maximum(held - reach, 0), held + reach
     if not effects.average:
         return least / most, np.minimum(largest / fewest, 1)
+    low, high = np.zeros(len(held)), np.ones(len(held))
+    # Sampling only widens what noise leaves
+    some = ~((least <= usual * most) & (usual * fewest <= largest))
+    if not some.any():
+        return low, high
+    held, least, largest, sizes = held[some], least[some], largest[some], sizes[some]
     law = as_law(noisy_fractions(counts), counts.plan.mass)
-    low = _lower(least, most, each, effects.of_shares(held / most, sizes, law))
+    low[some] = _lower(least, most, each, effects.of_shares(held / most, sizes, law))
     times = np.array(_TESTED if effects.most > 1 else (1.0,))[:, None]
     tested = np.minimum(times * largest / fewest, 1)
     effect = effects.of_shares(tested, sizes, law)
     end = 1 - _lower(fewest - largest, fewest, each, effect)
-    high = end if effects.most <= 1 else np.maximum(end, tested)
-    return low, high.min(axis=0)
+    high[some] = (end if effects.most <= 1 else np.maximum(end, tested)).min(axis=0)
+    return low, high
 
 
 def _lower(held: Floats, records: float, error: float, effect: Floats) -> Floats:

@@ -18,6 +18,7 @@ from flwr_kld.infer.fraction_interval import (
     LEVEL,
     fraction_intervals,
     group_intervals,
+    sum_intervals,
     weighted_variance,
 )
 from flwr_kld.infer.outside import OutsideCell, OutsideFraction
@@ -188,7 +189,7 @@ def unlisted(noisy: NoisyCounts, *, effects: DesignEffects, level: float) -> flo
 def _of_cells(noisy: NoisyCounts, level: float, effects: DesignEffects) -> Iterator[Move]:
     plan, share, p = noisy.plan, noisy.values / noisy.records, noisy.plan.mass
     error = 1 - level
-    low, high = fraction_intervals(noisy, level=1 - (1 - SHARE) * error, effects=effects)
+    low, high = fraction_intervals(noisy, level=1 - (1 - SHARE) * error, effects=effects, usual=p)
     if ((low <= p) & (p <= high)).all():
         return
     fewest, most = fraction_limits(plan, level=1 - SHARE * error / len(plan.cell_of))
@@ -209,21 +210,27 @@ def _of_numbers(
     symbols, cuts = np.arange(domain.size), at[:, None]
     weights = in_cells(plan, np.vstack([symbols > last + 1, symbols <= cuts]))
     having = 1 - weights[0]
-    above = having - weights[1:]
-    held = np.vstack([weights > 1 - _ROUNDING, above > 1 - _ROUNDING])
-    none = np.vstack([weights < _ROUNDING, above < _ROUNDING])
-    resolved = np.flatnonzero(held.any(axis=1) & (held | none).all(axis=1))
+    held, none = weights > 1 - _ROUNDING, weights < _ROUNDING
+    above = none[1:] & (having > 1 - _ROUNDING)
+    nothing = weights[1:] > having - _ROUNDING
+    whole = np.concatenate([(held | none).all(axis=1), (above | nothing).all(axis=1)])
+    # What is above a cut is all that has a value, less what is below
+    of_cells = np.column_stack([noisy.values, np.ones(plan.cells), plan.mass])
+    sums = np.greater(weights, 1 - _ROUNDING, out=weights) @ of_cells
+    sums = np.vstack([sums, (having > 1 - _ROUNDING) @ of_cells - sums[1:]])
+    resolved = np.flatnonzero(whole & (sums[:, 1] > 0))
     if not len(resolved):
         return None
     each = (1 - level) / len(resolved)
-    groups = held[resolved].astype(np.float64)
-    low, high = group_intervals(noisy, groups, level=1 - (1 - SHARE) * each, effects=effects)
-    expected = groups @ plan.mass
+    own, sizes, expected = sums[resolved].T
+    low, high = sum_intervals(
+        noisy, own, sizes, level=1 - (1 - SHARE) * each, effects=effects, usual=expected
+    )
     apart = (expected < low) | (high < expected)
     if not apart.any():
         return None
-    resolved, groups, expected = resolved[apart], groups[apart], expected[apart]
-    low, high = low[apart], high[apart]
+    resolved, expected, low, high = resolved[apart], expected[apart], low[apart], high[apart]
+    groups = np.vstack([held, above])[resolved].astype(np.float64)
     fewest, most = fraction_limits(plan, groups, level=1 - SHARE * each)
     # All records together are more than 1 by rounding, and no limit is.
     moved = (most < low - _ROUNDING) | (high + _ROUNDING < fewest)
