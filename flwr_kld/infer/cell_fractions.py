@@ -26,11 +26,11 @@ def fraction_noise(noisy: NoisyCounts) -> float:
 
 def as_law(shares: Floats, otherwise: Floats) -> Floats:
     """Make fractions non-negative with sum 1, row by row; `otherwise` where nothing is left."""
-    held = np.maximum(shares, 0)
-    total = held.sum(axis=-1, keepdims=True)
+    law: Floats = np.maximum(shares, 0.0)
+    total = law.sum(axis=-1, keepdims=True)
     if not (total > 0).all():
-        held, total = np.where(total > 0, held, otherwise), np.where(total > 0, total, 1)
-    law: Floats = held / total
+        law, total = np.where(total > 0, law, otherwise), np.where(total > 0, total, 1)
+    law /= total
     return law
 
 

@@ -77,7 +77,7 @@ def drawn_laws(noisy: NoisyCounts, seen: Floats, *, design_effect: float) -> Ite
     both = prior + error
     likelihood = weight[:, None] * np.exp(-(off**2) / both / 2) / np.sqrt(both) + _TINY
     kept = prior / both
-    shift, variance = kept * off, kept * error
+    shift, deviation = kept * off, np.sqrt(kept * error)
     likelihood, mixtures = likelihood.reshape(-1, cells), np.repeat(_MIXTURES, len(parts), axis=1)
     mixed = mixtures @ likelihood
     evidence = np.log(mixed).sum(axis=1) + np.log(_PRIOR)
@@ -86,19 +86,23 @@ def drawn_laws(noisy: NoisyCounts, seen: Floats, *, design_effect: float) -> Ite
     uniform, normal = _random_numbers(_draws(cells), cells)
     middle = (np.arange(len(uniform)) + 0.5) / len(uniform)
     tau = np.searchsorted(np.cumsum(chance / chance.sum())[:-1], middle)
-    for own in np.unique(tau):
+    for own in sorted(set(tau.tolist())):
         possible = np.flatnonzero(mixtures[own])
         ends = np.cumsum(mixtures[own, possible[:-1], None] * likelihood[possible[:-1]], axis=0)
+        ends /= mixed[own]
         first, last = np.searchsorted(tau, (own, own + 1)).tolist()
         for drawn in _blocks(first, last, cells):
-            mark = uniform[drawn] * mixed[own]
+            mark = uniform[drawn]
             component = np.full(mark.shape, possible[0], dtype=np.int8)
             for end in ends:
                 component += (mark > end).view(np.int8)
-            place = component * np.int64(cells) + np.arange(cells)
-            spread = variance.take(place)
-            law = pi + shift.take(place) + np.sqrt(spread) * normal[drawn]
-            yield _on_simplex(law, spread, pi)
+            place = component * np.int64(cells)
+            place += np.arange(cells)
+            spread = deviation.take(place)
+            law = shift.take(place)
+            law += pi
+            law += spread * normal[drawn]
+            yield _on_simplex(law, np.square(spread, out=spread), pi)
 
 
 def laws_around(noisy: NoisyCounts, laws: Floats, effects: DesignEffects) -> Iterator[Floats]:
@@ -120,7 +124,7 @@ def laws_around(noisy: NoisyCounts, laws: Floats, effects: DesignEffects) -> Ite
         if effect.max() > 1:
             alike = np.where(effect < 1, effect, 1 + (effect - 1) * _at_once(draws)[drawn, None])
         sampled = law / total * alike
-        error = np.sqrt(sampled + noise) * normal[drawn]
+        error = normal[drawn] * np.sqrt(sampled + noise)
         # What sampling adds to one cell it takes from all others by their size, noise from all
         # alike.
         part = sampled.sum(axis=-1, keepdims=True)
@@ -133,12 +137,14 @@ def laws_around(noisy: NoisyCounts, laws: Floats, effects: DesignEffects) -> Ite
 
 def _on_simplex(law: Floats, variance: Floats, pi: Floats) -> Floats:
     """Condition draws, shape [draws, cells], on being non-negative and summing to 1."""
-    law = np.maximum(law, 0)
+    np.maximum(law, 0, out=law)
     free = variance.sum(axis=1, keepdims=True)
     excess = law.sum(axis=1, keepdims=True) - 1
-    return as_law(law - excess * variance / np.where(free > 0, free, 1), pi)
+    law -= variance * (excess / np.where(free > 0, free, 1))
+    return as_law(law, pi)
 
 
+@lru_cache(maxsize=8)
 def _normal_parts(noise: NoiseTable) -> tuple[Floats, Floats]:
     """Variances relative to the noise's, and weights, of normal laws that together are like it."""
     # A symmetric law with excess kurtosis 3 / a is about normal with a variance that is itself

@@ -113,10 +113,11 @@ def _read(
 
     # From below, the nearest law on the way from Π to them that may look as far off as they do;
     # from above, as far as other cohorts of theirs look, less what chance adds. Laws farther on
-    # the way than that are not drawn around if there are many cells.
+    # the way than that are not drawn around.
     last = len(_STEPS) - 1
     farthest, usual = np.full((2, len(own), len(_STEPS)), -math.inf)
-    for some in in_blocks(np.roll(np.arange(len(_STEPS)), 1), drawn.shape[1] * len(pi)):
+    between = in_blocks(np.arange(1, last), drawn.shape[1] * len(pi))
+    for some in (np.array([0, last]), *between):
         if (farthest[:, :last] >= own[:, None]).any(axis=1).all():
             break
         around = _sorted(distances, laws_around(noisy, on_the_way[some], effects), pi)
@@ -139,25 +140,32 @@ def _sorted(
 def distances(laws: Floats, reference: Floats) -> Floats:
     """PSI, Jensen-Shannon, total variation, Hellinger of each law, shape [4, ...]."""
     # Shapes: laws [..., cells].
-    log_p, log_pi = (np.log(np.maximum(x, _TINY)) for x in (laws, reference))
-    p, pi = np.maximum(laws, NEGLIGIBLE), np.maximum(reference, NEGLIGIBLE)
-    apart = np.maximum(log_p, math.log(NEGLIGIBLE)) - np.maximum(log_pi, math.log(NEGLIGIBLE))
-    psi = np.einsum("...c,...c->...", p - pi, apart)
-    middle = (laws + reference) / 2
-    log_middle = np.log(np.maximum(middle, _TINY))
-    jensen_shannon = np.einsum("...c,...c->...", laws, log_p - log_middle)
-    jensen_shannon += (log_pi - log_middle) @ reference
-    (total_variation,) = _total_variations(laws, reference)
+    found = np.empty((len(_LARGEST), *laws.shape[:-1]))
+    log_p, log_pi = np.log(np.maximum(laws, _TINY)), np.log(np.maximum(reference, _TINY))
+    apart = np.maximum(log_p, math.log(NEGLIGIBLE))
+    apart -= np.maximum(log_pi, math.log(NEGLIGIBLE))
+    more = np.maximum(laws, NEGLIGIBLE)
+    more -= np.maximum(reference, NEGLIGIBLE)
+    np.einsum("...c,...c->...", more, apart, out=found[0])
+    log_middle = np.add(laws / 2, reference / 2 + _TINY, out=apart)
+    np.log(log_middle, out=log_middle)
+    log_p -= log_middle
+    np.einsum("...c,...c->...", laws, log_p, out=found[1])
+    found[1] += np.subtract(log_pi, log_middle, out=log_middle) @ reference
+    found[1] /= 2
+    found[2:3] = _total_variations(laws, reference)
     # 1 - Σ sqrt(P Π), without its rounding errors near 0
-    roots = np.sqrt(laws) - np.sqrt(reference)
-    squared = np.einsum("...c,...c->...", roots, roots) / 2
-    found = [psi, jensen_shannon / 2, total_variation, np.sqrt(squared)]
+    roots = np.sqrt(laws, out=more)
+    roots -= np.sqrt(reference)
+    found[3] = np.sqrt(np.einsum("...c,...c->...", roots, roots) / 2)
     # But for rounding they are in their range
-    return np.array([one.clip(0, most) for one, most in zip(found, _LARGEST, strict=True)])
+    most = _LARGEST.reshape(-1, *(1,) * (found.ndim - 1))
+    return np.asarray(np.clip(found, 0, most))
 
 
 def _total_variations(laws: Floats, reference: Floats) -> Floats:
-    return np.asarray(np.abs(laws - reference).sum(axis=-1)[None] / 2)
+    apart = laws - reference
+    return np.asarray(np.abs(apart, out=apart).sum(axis=-1)[None] / 2)
 
 
 def _shares(noisy: NoisyCounts, seen: Floats, effects: DesignEffects) -> Iterator[ShareFigure]:

@@ -39,7 +39,7 @@ def fractions(
     if not names:
         return ()
     weights = in_cells(noisy.plan, symbols)
-    touched, whole = weights > 0, np.isclose(weights, 1, rtol=1e-9)
+    touched, whole = weights > 0, np.abs(weights - 1) < 1e-8
     law = as_law(seen, noisy.plan.mass)
     effect = effects.of_groups(weights, law)
     low, high = group_intervals(noisy, whole, level=level, effects=effects)

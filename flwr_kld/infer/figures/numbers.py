@@ -146,13 +146,11 @@ class Places:
 class Numbers:
     """The distribution of the values of a column of numbers."""
 
-    # Shapes: below [k], noise [k + 1, cells], law [cells], cuts [k + 1, cells].
+    # Shapes: below [k], law [cells], cuts [k + 1, cells].
 
+    noisy: NoisyCounts
     places: Places
     below: Floats  # F at the edges, in [0, 1]
-    # What independent noises of variance 1, one a cell, add to the records below each edge and to
-    # those that have a value, each as a fraction of the latter
-    noise: Floats
     records: float  # Number of those that have a value
     law: Floats  # Fraction of all records in each cell
     cuts: Floats  # Part of each cell that lies below each edge, and that has a value
@@ -181,12 +179,10 @@ class Numbers:
         groups = np.arange(domain.size) <= at[:, None]
         cuts = in_cells(noisy.plan, groups)
         present = max(float(cuts[-1] @ seen), 1 / noisy.records)
-        noise = noise_of(noisy, cuts)
-        noise /= present
         return cls(
+            noisy,
             places,
             np.clip(cuts[:-1] @ seen / present, 0, 1),
-            noise,
             noisy.records * present,
             as_law(seen, noisy.plan.mass),
             cuts,
@@ -204,13 +200,13 @@ class Numbers:
         """One value for each cell, [k + 1]."""
         return self.places.values
 
-    def sampled(self, centred: Floats) -> tuple[Floats, Floats]:
+    def sampled(self, centred: Floats, weights: Floats) -> tuple[Floats, Floats]:
         """Return how much the means of numbers vary by sampling at most, and how skewed that is.
 
-        Numbers are of each bin, less their means, shape [numbers, bins]. The skewness is the third
-        moment over the second: the variance grows by so much where the mean does.
+        Numbers are of each bin, less their means, shape [numbers, bins], and of each cell, shape
+        [numbers, cells]. The skewness is the third moment over the second: the variance grows by so
+        much where the mean does.
         """
-        weights = centred @ self._bins
         size = np.abs(weights).max(axis=1, initial=0)
         weights = weights / np.where(size > 0, size, 1)[:, None]
         variance = weights**2 @ self.law - (weights @ self.law) ** 2
@@ -219,28 +215,22 @@ class Numbers:
         lump = self.effects.of_groups(weights, self.law) / (self.records * self.present)
         varies = lump * variance * size**2
         if not self.effects.average:  # coins are all that was drawn
-            coins = self.places.rounding(centred) @ self._bins @ self.law
+            coins = self._in_cells(self.places.rounding(centred)) @ self.law
             varies = varies + coins / (self.records * self.present)
         return varies, lump * self.present * third * size
 
-    @cached_property
-    def _bins(self) -> Floats:
-        """Part of each cell that lies in each bin, [k + 1, cells]."""
-        bins = self.cuts.copy()
-        bins[1:] -= self.cuts[:-1]
-        return bins
-
-    @cached_property
-    def _being_below(self) -> Floats:
-        """Whether a record of a cell is below each edge, less how many are, [k, cells]."""
-        below = self.below[:, None] * -self.cuts[-1]
-        below += self.cuts[:-1]
-        return np.asarray(below)
+    def _in_cells(self, numbers: Floats) -> Floats:
+        """Average over each cell numbers that records have by their bins, [numbers, cells]."""
+        return np.hstack([-np.diff(numbers), numbers[:, -1:]]) @ self.cuts
 
     @cached_property
     def _effects_below(self) -> Floats:
         """The largest design effect of `below`, [k]."""
-        return self.effects.of_groups(self._being_below, self.law)
+        if self.effects.average <= 1:  # then that of any number
+            return np.full(len(self.below), self.effects.average)
+        # Whether a record of a cell is below each edge, less how many are
+        being_below = self.cuts[:-1] - self.below[:, None] * self.cuts[-1]
+        return self.effects.of_groups(being_below, self.law)
 
     @property
     def largest_over_average(self) -> float:
@@ -248,32 +238,46 @@ class Numbers:
         if not self.effects.average:
             return 1.0
         values = self.values - self.mean_of(self.values)
-        (largest,) = self.effects.of_groups((values @ self._bins)[None], self.law)
+        (largest,) = self.effects.of_groups(self._in_cells(values[None]), self.law)
         return float(largest / self.effects.average)
 
     @property
     def covariance(self) -> tuple[Floats, Floats]:
         """Variance of `below`, [k], and covariance of neighbours, by noise and average sampling."""
-        drawn, factor = self._being_below, self.effects.average / (self.records * self.present)
-        own = np.einsum("ec,ec,c->e", drawn, drawn, self.law) * factor
-        together = np.einsum("ec,ec,c->e", drawn[1:], drawn[:-1], self.law) * factor
+        factor = self.effects.average / (self.records * self.present)
+        by_law = (factor * of_law for of_law in self._products(self.law))
+        own, with_next, with_all = map(np.add, by_law, self._noise_below)
         # A ratio moves like its numerator less itself times its denominator.
-        by_noise, with_next, with_all, of_all = self._noise_below
-        own += by_noise - 2 * self.below * with_all + self.below**2 * of_all
-        together += with_next - self.below[1:] * with_all[:-1] - self.below[:-1] * with_all[1:]
-        together += self.below[1:] * self.below[:-1] * of_all
-        return own, together
+        with_all, of_all, below = with_all[:-1], with_all[-1], self.below
+        own = own - 2 * below * with_all + below**2 * of_all
+        together = with_next - below[1:] * with_all[:-1] - below[:-1] * with_all[1:]
+        return own, together + below[1:] * below[:-1] * of_all
+
+    def _products(self, weights: Floats) -> tuple[Floats, Floats, Floats]:
+        """Sum products of `cuts` over the cells, with weights: with itself, the next, and the last.
+
+        Shapes [k], [k - 1] and [k + 1].
+        """
+        cuts, below = self.cuts, self.cuts[:-1]
+        own = np.einsum("ec,ec,c->e", below, below, weights)
+        with_next = np.einsum("ec,ec,c->e", below[1:], below[:-1], weights)
+        return own, with_next, cuts @ (weights * cuts[-1])
 
     @cached_property
-    def _noise_below(self) -> tuple[Floats, Floats, Floats, float]:
+    def _noise_below(self) -> tuple[Floats, Floats, Floats]:
         """Covariances, by noise, of the records below each edge, and of those that have a value.
 
-        Of each with itself, [k], with the next, [k - 1], and with the last; and that with itself.
+        As fractions of the latter: of each with itself, the next, and the last, as in `_products`.
         """
-        below, having = self.noise[:-1], self.noise[-1]
-        own = np.einsum("ec,ec->e", below, below)
-        with_next = np.einsum("ec,ec->e", below[1:], below[:-1])
-        return own, with_next, below @ having, float(having @ having)
+        own, with_next, with_all = self._products(np.ones(len(self.law)))
+        if self.noisy.total_is_known:  # and with it the sum of all noise
+            size = self.cuts.sum(axis=1)
+            mean = size / len(self.law)
+            own = own - mean[:-1] * size[:-1]
+            with_next = with_next - mean[1:-1] * size[:-2]
+            with_all = with_all - mean * size[-1]
+        scale = self.noisy.noise.variance / self.records**2
+        return own * scale, with_next * scale, with_all * scale
 
     def mean_of(self, values: Floats) -> float:
         """Average over the records a number that each of them has by its bin."""
@@ -281,19 +285,26 @@ class Numbers:
 
     def error_of(self, values: Floats) -> float:
         """Return the standard deviation of `mean_of`."""
-        noise = self._around(values) @ self.noise
-        (sampled,), _ = self.sampled((values - self.mean_of(values))[None])
+        _, (noise,), (sampled,), _ = self._errors(values[None])
         return math.sqrt(max(float(sampled), 0.0) + float(noise @ noise))
 
-    def _around(self, values: Floats) -> Floats:
-        """Weigh the records below each edge, and all, so as to sum values less their mean."""
-        return np.append(-np.diff(values), values[-1] - self.mean_of(values))
+    def _errors(self, numbers: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return means of numbers [numbers, k + 1], what noise adds, and what is `sampled`."""
+        mean = numbers[:, -1] - np.diff(numbers) @ self.below
+        centred = numbers - mean[:, None]
+        weights = self._in_cells(centred)
+        return mean, self._noise_of(weights), *self.sampled(centred, weights)
+
+    def _noise_of(self, weights: Floats) -> Floats:
+        """Return what noise of variance 1 in each cell adds to means over those with a value."""
+        return noise_of(self.noisy, weights) / self.present
 
     @property
     def mean(self) -> Figure:
         """The mean, if values lie in their bins as they are taken to."""
-        low, high = (float(self._limits(self.values[None], way)[0]) for way in (-1, 1))
-        return Figure(self.mean_of(self.values), self.error_of(self.values), low, high)
+        (low,), (high,) = self._limits(self.values[None])
+        values = self.values
+        return Figure(self.mean_of(values), self.error_of(values), float(low), float(high))
 
     def between(self) -> tuple[Figure, Figure]:
         """Mean and standard deviation, with intervals that hold however values lie in their bins.
@@ -302,7 +313,7 @@ class Numbers:
         """
         least, most = self.places.least, self.places.most
         mean = self.mean
-        low, high = self._limits(least[None], -1)[0], self._limits(most[None], 1)[0]
+        ((low, _), (_, high)) = self._limits(np.stack([least, most]))
         found = Figure(mean.value, mean.deviation, float(low), float(high))
         return found, self._deviation(found, least, most)
 
@@ -328,8 +339,8 @@ class Numbers:
 
         around = _squares_around(far, law, float(least[0]), float(most[-1]))
         centres = np.linspace(mean.low, mean.high, _CENTRES)[:, None]
-        nearest = self._limits((np.clip(centres, least, most) - centres) ** 2 - coins, -1).min()
-        farthest = self._limits(around[None], 1)[0]
+        nearest = self._limits((np.clip(centres, least, most) - centres) ** 2 - coins)[0].min()
+        (farthest,) = self._limits(around[None])[1]
         low, high = (math.sqrt(max(float(one), 0.0)) for one in (nearest, farthest))
         # No law between two values varies more than one of both.
         most_it_is = float(most[-1] - least[0]) / 2
@@ -337,22 +348,20 @@ class Numbers:
         error = self.error_of(squares) / (2 * value) if value > 0 else high / SIDES
         return Figure(value, error, min(low, value), min(max(high, value), most_it_is))
 
-    def _limits(self, numbers: Floats, way: int) -> Floats:
-        """Return the lower limits of the means of numbers [numbers, k + 1], or the upper ones."""
-        # `way` is -1 or 1.
-        mean = numbers[:, -1] - np.diff(numbers) @ self.below
-        square, last = SIDES**2, numbers[:, -1] - mean
-        by_noise = np.column_stack([-np.diff(numbers), last]) @ self.noise
-        sampled, skewness = self.sampled(numbers - mean[:, None])
+    def _limits(self, numbers: Floats) -> Floats:
+        """Return lower and upper limits of the means of numbers [numbers, k + 1], [2, numbers]."""
+        square, ways = SIDES**2, np.array([[-1], [1]])
+        mean, by_noise, sampled, skewness = self._errors(numbers)
+        (having,) = self._noise_of(self.cuts[-1:])
         # It is as far from `mean` as sampling and noise would reach if it were true: the root of
         # (1 - c) d² + 2 b d = a.
         a = square * (np.maximum(sampled, 0.0) + (by_noise**2).sum(axis=1))
-        b = square * (by_noise @ self.noise[-1] - skewness / 2)
-        c = square * float(self.noise[-1] @ self.noise[-1])
-        end = np.full(len(numbers), way * math.inf)
+        b = square * (by_noise @ having - skewness / 2)
+        c = square * float(having @ having)
+        ends = ways * np.full(len(numbers), math.inf)
         if c < 1:
-            end = mean + (way * np.sqrt(b**2 + (1 - c) * a) - b) / (1 - c)
-        return np.asarray(np.clip(end, numbers.min(axis=1), numbers.max(axis=1)))
+            ends = mean + (ways * np.sqrt(b**2 + (1 - c) * a) - b) / (1 - c)
+        return np.asarray(np.clip(ends, numbers.min(axis=1), numbers.max(axis=1)))
 
     def inverse(self, levels: Floats) -> Floats:
         """Return where F reaches each level, if values lie around the means of their bins."""
@@ -370,22 +379,25 @@ class Numbers:
 
     def quantiles(self, levels: Sequence[float]) -> tuple[Quantile, ...]:
         """Invert F, and the rising ends of the band around it."""
-        found = zip(levels, self.inverse(np.array(levels)).tolist(), strict=True)
-        return tuple(self._quantile(level, value) for level, value in found)
-
-    def _quantile(self, level: float, value: float) -> Quantile:
-        f, places = rising(self.below), self.places
-        sampled = self._effects_below * level * (1 - level) / self.records
+        # Shapes: tested [levels, 1], reach, above and under [levels, k].
+        tested, f = np.array(levels)[:, None], rising(self.below)
+        sampled = self._effects_below * tested * (1 - tested) / self.records
         # Of the records below an edge, less as many as there are if this is the level there
-        own, _, with_all, of_all = self._noise_below
-        noise = own - 2 * level * with_all + level**2 * of_all
+        own, _, with_all = self._noise_below
+        noise = own - 2 * tested * with_all[:-1] + tested**2 * with_all[-1]
         reach = SIDES * np.sqrt(np.maximum(sampled + noise, 0))
-        above = np.maximum.accumulate(f + reach)
-        under = np.minimum.accumulate((f - reach)[::-1])[::-1]
+        above = np.maximum.accumulate(f + reach, axis=1)
+        under = np.minimum.accumulate((f - reach)[:, ::-1], axis=1)[:, ::-1]
+        found = zip(levels, self.inverse(tested[:, 0]).tolist(), above, under, strict=True)
+        return tuple(self._quantile(level, value, f, *band) for level, value, *band in found)
+
+    def _quantile(
+        self, level: float, value: float, f: Floats, above: Floats, under: Floats
+    ) -> Quantile:
         # All that is below the first value of the first cell that may reach the level is in cells
         # that do not; and all of those that do is below the last value of the first of them.
-        low = float(places.first[np.searchsorted(above, level)])
-        high = float(places.last[np.searchsorted(under, level)])
+        low = float(self.places.first[above.searchsorted(level)])
+        high = float(self.places.last[under.searchsorted(level)])
         value = min(max(value, low), high)
         return Quantile(level, value, low, high, *(side(level, of) for of in (f, above, under)))
 
