@@ -44,7 +44,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.infer.estimators.free_law import GRID, SPACING, bell
+from flwr_kld.infer.estimators.free_law import GRID, SPACING, bells
 from flwr_kld.infer.estimators.score import Floats, exp
 
 _SPREADS = (0.03, 0.06, 0.1, 0.16, 0.25, 0.35, 0.45, 0.55, 0.65, 0.8, 1.0, 1.3, 1.7, 2.2)
@@ -132,30 +132,33 @@ class ShapeLaws:
 
     def __init__(self, log_expected: Floats, share: Floats, places: int) -> None:
         shapes, self.share, self._places = all_shapes(), share, places
-        rarer = share @ log_expected - log_expected
-        spread = shapes.spread[:, None]
+        rarer = (share @ log_expected - log_expected)[:, None]
         self._spread = np.clip(
-            spread * np.exp(shapes.growth[:, None] * rarer), _NARROWEST * spread, _BROADEST
+            shapes.spread * np.exp(shapes.growth * rarer), _NARROWEST * shapes.spread, _BROADEST
         )
-        above = log_expected - log_expected.min() - shapes.tail[:, None]
+        above = (log_expected - log_expected.min())[:, None] - shapes.tail
         tail = 1 / (1 + np.exp(np.clip(_STEEP * above, -30, 30)))
-        self._fallen = np.where(np.isnan(shapes.tail)[:, None], shapes.fallen[:, None], tail)
-        mean = 1 - self._fallen * (1 - shapes.kept[:, None])
+        self._fallen = np.where(np.isnan(shapes.tail), shapes.fallen, tail)
+        mean = 1 - self._fallen * (1 - shapes.kept)
         # Those that did not fall rose: at their own mass if it follows the trend, else everywhere.
-        rises = np.where(shapes.trended[:, None], mean, (mean @ share)[:, None])
+        rises = np.where(shapes.trended, mean, share @ mean)
         self._centre = np.clip(-np.log(rises), -_FARTHEST, _FARTHEST)
         self.mean: Floats = np.exp(self._centre) * mean
-        """Of e^u, but for outliers, shape [H, P]."""
+        """Of e^u, but for outliers, shape [P, H]."""
         self.variance: Floats = np.expm1(self._spread**2)
-        """Of e^u over its mean, about, shape [H, P]."""
+        """Of e^u over its mean, about, shape [P, H]."""
 
     @cached_property
-    def within(self) -> Floats:
-        """The first V laws in the first A places, shape [V, A, U], each summing to 1."""
-        some = slice(all_shapes().varied), slice(self._places), None
-        centre, spread = self._centre[some], self._spread[some]
-        risen = bell(centre - spread**2 / 2, spread)
-        return _mixed(risen, self._fallen[some], _down()[some[0], None])
+    def within(self) -> list[Floats]:
+        """The first V laws in each of the first A places, shape [V, U], each summing to 1."""
+        some, found = slice(all_shapes().varied), list[Floats]()
+        for place in range(self._places):
+            centre, spread, fallen = (
+                x[place, some] for x in (self._centre, self._spread, self._fallen)
+            )
+            found.append(bells(centre - spread**2 / 2, spread, (1 - _OUTLIERS) * (1 - fallen)))
+            found[-1] += _others(fallen, some)
+        return found
 
 
 @lru_cache(maxsize=16)
@@ -176,21 +179,25 @@ def laws_alike() -> Floats:
     moved = np.where(possible, moved, 1.0)
     off = (np.log(moved / part) + spread**2 / 2) / spread
     density = np.where(possible, SPACING * exp(-0.5 * off**2) * factor / moved, 0.0)
-    return _mixed(density / density.sum(axis=1, keepdims=True), fallen, _down()[which])
+    density *= (1 - _OUTLIERS) * (1 - fallen) / density.sum(axis=1, keepdims=True)
+    return np.asarray(density + _others(fallen[:, 0], which))
 
 
 @cache
-def _down() -> Floats:
-    """Laws of the symbols that fell, shape [H, U]."""
+def _down() -> tuple[NDArray[np.int64], Floats]:
+    """Which law symbols that fell have under each shape, [H]; these laws and outliers', [D, U]."""
     shapes = all_shapes()
-    vanished = np.isinf(shapes.place)[:, None]
-    place = np.where(vanished, 0.0, shapes.place[:, None])
-    return np.where(vanished, GRID[0] == GRID, bell(place, shapes.width[:, None]))
+    known = np.stack([np.append(shapes.place, 0.0), np.append(shapes.width, _WIDEST)])
+    (place, width), of = np.unique(known, axis=1, return_inverse=True)
+    vanished = np.isinf(place)
+    laws = bells(np.where(vanished, 0.0, place), width, np.ones_like(width))
+    return of.ravel(), np.where(vanished[:, None], GRID[0] == GRID, laws)
 
 
-def _mixed(risen: Floats, fallen: Floats, down: Floats) -> Floats:
-    """Mix those that rose, in whose place the result is, a fraction that fell, and outliers."""
-    risen *= (1 - _OUTLIERS) * (1 - fallen)
-    risen += (1 - _OUTLIERS) * fallen * down
-    risen += _OUTLIERS * bell(0.0, _WIDEST)
-    return risen
+def _others(fallen: Floats, which: slice) -> Floats:
+    """Laws of the symbols that fell and of outliers under some shapes, [some, U], as often."""
+    of, laws = _down()
+    often = np.zeros((len(fallen), len(laws)))
+    often[np.arange(len(fallen)), of[:-1][which]] = (1 - _OUTLIERS) * fallen
+    often[:, of[-1]] += _OUTLIERS
+    return np.asarray(often @ laws)

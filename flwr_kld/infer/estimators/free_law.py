@@ -71,15 +71,14 @@ def directions() -> Floats:
     return leading
 
 
-def bell(centre: float | Floats, spread: float | Floats) -> Floats:
-    """Return normal laws of u on the grid, shape [..., U], from centres and deviations [..., 1]."""
-    heights: Floats = np.asarray(GRID - centre, dtype=np.float64)
-    heights /= spread
+def bells(centre: Floats, spread: Floats, total: Floats) -> Floats:
+    """Return normal laws of u on the grid, shape [H, U], that sum to totals, shape [H]."""
+    by = 1 / spread
+    heights: Floats = np.stack([by, -centre * by], axis=1) @ np.stack([GRID, np.ones_like(GRID)])
     heights *= heights
     heights *= -0.5
     heights = exp(heights)
-    heights *= SPACING
-    heights /= heights.sum(axis=-1, keepdims=True)
+    heights *= np.einsum("h,u->hu", total / (heights @ SPACING), SPACING)
     return heights
 
 

@@ -119,22 +119,22 @@ def likely_laws(columns: Sequence[Seen]) -> list[list[RatioLaw]]:
 def _likeliest(seen: Seen) -> list[RatioLaw]:
     """Find the shapes' laws that the counts of a column allow, the likeliest first."""
     shapes, laws, places = all_shapes(), seen.laws(), seen.places
-    about = np.where(shapes.trended[:, None], seen.rest_log_mean, seen.level)
+    about = np.where(shapes.trended, seen.rest_log_mean[:, None], seen.level)
     evidence = np.log(shapes.chance) + seen.trend_evidence * shapes.trended
-    evidence += _of_rest(seen, np.exp(about) * laws.mean[:, places:], laws.variance[:, places:])
-    within, varied = laws.within, shapes.varied
+    evidence += _of_rest(seen, np.exp(about) * laws.mean[places:], laws.variance[places:])
+    within, alike, varied = laws.within, laws_alike(), shapes.varied
     evidence[:varied] += _of_cells(seen, within, shapes.trended[:varied])
-    evidence[varied:] += _of_cells(seen, laws_alike()[:, None], shapes.trended[varied:])
+    evidence[varied:] += _of_cells(seen, [alike], shapes.trended[varied:])
     share = laws.share[:places] / laws.share[:places].sum()
-    divergence = np.concatenate([_divergence(share @ within), _divergence_alike()])
+    average = np.asarray(sum(part * law for part, law in zip(share, within, strict=True)))
+    divergence = np.concatenate([_divergence(average), _divergence_alike()])
     evidence += _of_level(seen, divergence)
     order = np.argsort(-evidence, kind="stable")
     chance = np.exp(CAUTION * (evidence[order] - evidence[order[0]]))
     kept = order[: int(np.searchsorted(np.cumsum(chance), _KEPT * chance.sum())) + 1]
-    everywhere = np.broadcast_to(laws_alike()[:, None], (len(shapes) - varied, places, len(GRID)))
     return [
         RatioLaw(
-            within[h] if h < varied else everywhere[h - varied],
+            np.array([law[h] for law in within] if h < varied else [alike[h - varied]] * places),
             bool(shapes.trended[h]),
             float(evidence[h]),
             float(divergence[h]),
@@ -147,35 +147,37 @@ def _still(seen: Seen) -> RatioLaw:
     """Return the law that nothing moved but the trend."""
     law = np.tile((np.arange(len(GRID)) == CENTRE).astype(np.float64), (seen.places, 1))
     evidence = seen.trend_evidence + seen.groups.size @ np.log(seen.rows[True][:, CENTRE])
-    ratio = np.exp(seen.rest_log_mean[None, :])
+    ratio = np.exp(seen.rest_log_mean[:, None])
     evidence += _of_rest(seen, ratio, np.zeros_like(ratio))[0] + _of_level(seen, np.zeros(1))[0]
     return RatioLaw(law, True, float(evidence), 0.0)
 
 
 def _of_rest(seen: Seen, ratio: Floats, variance: Floats) -> Floats:
-    """Evidence of the remainders, [H], from mean and variance of r in each, [H, J]."""
-    rest = seen.rest
-    mean = rest.expected * ratio
+    """Evidence of the remainders, [H], from mean and variance of r in each, [J, H]."""
+    value, expected, crowding = np.stack([seen.rest.value, seen.rest.expected, seen.rest.crowding])[
+        ..., None
+    ]
+    mean = expected * ratio
     spread = seen.design_effect * mean + seen.noise
-    spread += rest.crowding * np.minimum(variance, _MOST) * mean**2
-    off = (rest.value - mean) ** 2 / spread + np.log(spread)
-    evidence: Floats = -off.sum(axis=1) / 2
+    spread += crowding * np.minimum(variance, _MOST) * mean**2
+    off = (value - mean) ** 2 / spread + np.log(spread)
+    evidence: Floats = -off.sum(axis=0) / 2
     return evidence
 
 
-def _of_cells(seen: Seen, laws: Floats, trended: NDArray[np.bool_]) -> Floats:
-    """Evidence of the cells, [K], for laws of shape [K, A, U], or [K, 1, U] if alike everywhere.
+def _of_cells(seen: Seen, laws: Sequence[Floats], trended: NDArray[np.bool_]) -> Floats:
+    """Evidence of the cells, [K], for laws of shape [K, U] in each place, or everywhere.
 
     Those that are trended come last.
     """
-    evidence, first = np.zeros(len(laws)), int(np.searchsorted(trended, True))
+    evidence, first = np.zeros(len(trended)), int(np.searchsorted(trended, True))
     parts = [slice(None)]
-    if laws.shape[1] > 1:
+    if len(laws) > 1:
         ends = np.searchsorted(seen.place_of, np.arange(seen.places + 1))
         parts = [slice(*pair) for pair in pairwise(ends)]
     for a, part in enumerate(parts):
         for own, rows in zip((slice(first), slice(first, None)), seen.rows, strict=True):
-            likelihood = laws[own, a] @ rows[part].T
+            likelihood = laws[a][own] @ rows[part].T
             evidence[own] += np.log(likelihood, out=likelihood) @ seen.groups.size[part]
     return evidence
 
@@ -189,7 +191,9 @@ def _divergence(law: Floats) -> Floats:
     """Divergence of laws of r over their means, in nats, [H]."""
     r = np.exp(GRID)
     r[0] = 0.0
-    divergence: Floats = np.einsum("hu,hu->h", law, score(r / (law @ r)[:, None], THETA))
+    divergence: Floats = np.einsum(
+        "hu,hu->h", law, score(np.einsum("h,u->hu", 1 / (law @ r), r), THETA)
+    )
     return np.maximum(divergence, 0.0)
 
 
