@@ -159,7 +159,9 @@ def divergence_tests(columns: Sequence[NoisyCounts], *, error: float) -> Diverge
 class _Terms:
     """Laws of independent terms of sums: values that stand for each, and their probabilities."""
 
-    values: Floats  # Shape [sums, terms, nodes]
+    # The nodes come first, for loops along sums and terms are long
+
+    values: Floats  # Shape [nodes, sums, terms]
     weights: Floats  # The same, or what it is broadcast from
     times: float | Floats = 1.0  # Of each term, [sums, terms]: how many there are
 
@@ -171,37 +173,54 @@ class _Terms:
     @cached_property
     def variance(self) -> Floats:
         """Variance of each sum, shape [sums]."""
-        each = np.einsum("...n,...n,...n->...", self.weights, self._centred, self._centred)
+        each = np.einsum("nst,nst,nst->st", self.weights, self._centred, self._centred)
         return np.asarray((self.times * each).sum(axis=-1))
 
     @cached_property
     def _means(self) -> Floats:
-        return np.asarray(np.einsum("...n,...n->...", self.weights, self.values))
+        return np.asarray(np.einsum("nst,nst->st", self.weights, self.values))
 
     @cached_property
     def _centred(self) -> Floats:
-        return np.asarray(self.values - self._means[..., None])
+        return np.asarray(self.values - self._means)
 
-    @cached_property
-    def _weighed(self) -> tuple[Floats, Floats]:
-        """The centred values, and the highest of each term: one without weight counts nowhere."""
-        weighed = np.where(self.weights > 0, self._centred, 0.0)
-        return weighed, weighed.max(axis=-1)
+    def centred(self, sums: Rows) -> _Centred:
+        """Return some of the sums, less their means."""
+        weights = np.broadcast_to(self.weights, self.values.shape).take(sums, axis=1)
+        values = np.where(weights > 0, self._centred.take(sums, axis=1), 0.0)
+        times = np.broadcast_to(np.float64(self.times), self.values.shape[1:])[sums]
+        return _Centred(values, weights, times, values.max(axis=0))
 
-    def cumulants(self, slope: Floats, sums: Rows) -> Floats:
-        """Return ``ln E exp(slope · (sum - mean))`` and two derivatives of some sums, [3, sums]."""
-        centred, top = (x[sums] for x in self._weighed)
-        top *= slope[:, None]
-        grown = slope[:, None, None] * centred
-        grown -= top[..., None]
+
+@dataclass(frozen=True, eq=False)
+class _Centred:
+    """Terms of sums less their means: values without weight are 0, and count nowhere."""
+
+    values: Floats  # Shape [nodes, sums, terms]
+    weights: Floats
+    times: Floats  # Shape [sums, terms]
+    highest: Floats  # Of the values
+
+    def some(self, which: NDArray[np.bool_]) -> _Centred:
+        """Return some of the sums."""
+        return _Centred(
+            self.values[:, which], self.weights[:, which], self.times[which], self.highest[which]
+        )
+
+    def cumulants(self, slope: Floats) -> Floats:
+        """Return ``ln E exp(slope · sum)`` and two derivatives, shape [3, sums]."""
+        slopes = np.repeat(slope[:, None], self.times.shape[1], axis=1)
+        top = slopes * self.highest
+        grown = slopes * self.values
+        grown -= top
         np.exp(grown, out=grown)
-        grown *= np.broadcast_to(self.weights, self.values.shape)[sums]
-        total = np.einsum("stn->st", grown)
-        first = np.einsum("stn,stn->st", grown, centred) / total
-        second = np.einsum("stn,stn,stn->st", grown, centred, centred) / total
+        grown *= self.weights
+        total = grown.sum(axis=0)
+        grown *= self.values
+        first = grown.sum(axis=0) / total
+        second = np.einsum("nst,nst->st", grown, self.values) / total
         each = np.array([np.log(total) + top, first, second - first**2])
-        times = np.broadcast_to(np.float64(self.times), self.values.shape[:2])[sums]
-        return np.asarray((each * times).sum(axis=-1))
+        return np.asarray((each * self.times).sum(axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -396,10 +415,11 @@ class _EqualColumns:
         found, (noise, likely) = np.empty(len(of)), _noise_nodes(self.noise)
         for some in in_blocks(np.arange(len(of)), mass.shape[1] * (_RECORD_NODES + len(noise))):
             values, weights = _record_nodes(share[some])
-            counted = _Terms((scores[some] - held[some, None])[..., None] * values, weights)
-            noised = _Terms(scores[some][..., None] * noise, likely)
+            counted = _Terms((scores[some] - held[some, None]) * values, weights)
+            noised = _Terms(scores[some] * noise, likely)
             steepest = _STEEPEST * self._rate / np.abs(scores[some]).max(axis=1)
-            found[some] = _tails(above[some], (counted, noised), steepest)
+            variance = counted.variance + noised.variance
+            found[some] = _tails(above[some], variance, (counted, noised), steepest)
         return of, found
 
     def _reached(self, paths: _Paths, nats: Floats, rows: Rows) -> tuple[Rows, Rows]:
@@ -418,23 +438,24 @@ class _EqualColumns:
         of = np.concatenate([of, still])
         row, weight = rows[of], self._weight_outside(nats, rows)[of]
         blocks = laws.shape[1] * _RECORD_NODES * len(_noise_nodes(self.noise)[0])
-        above, deviation = np.empty(len(of)), np.empty(len(of))
+        above, variance = np.empty(len(of)), np.empty(len(of))
         for some in in_blocks(np.arange(len(of)), blocks):
             terms = self._terms(laws[some], row[some], weight[some])
             counted = self._of_counts[row[some]] + weight[some] * self.outside[row[some]]
             above[some] = counted - sum(one.mean for one in terms[:2])
-            deviation[some] = np.sqrt(sum(one.variance for one in terms))
+            variance[some] = sum(one.variance for one in terms)
         # The likeliest laws of each row; laws that are the same, as paths may be, are tried once.
-        order = np.lexsort((above / deviation, of))
+        order = np.lexsort((above / np.sqrt(variance), of))
         rank = np.arange(len(order)) - np.searchsorted(of[order], of[order])
-        same = np.diff(np.stack([above, deviation, of])[:, order], prepend=math.nan) == 0
+        same = np.diff(np.stack([above, variance, of])[:, order], prepend=math.nan) == 0
         likeliest = order[(rank < _LIKELIEST) & ~same.all(axis=0)]
         found = np.full(len(nats), -math.inf)
         found[of] = math.inf
         for some in in_blocks(likeliest, blocks):
             terms = self._terms(laws[some], row[some], weight[some])
             by_noise = np.maximum(weight[some], self._most_by_noise[row[some]])
-            tails = _tails(above[some], terms, _STEEPEST * self._rate / by_noise)
+            steepest = _STEEPEST * self._rate / by_noise
+            tails = _tails(above[some], variance[some], terms, steepest)
             np.minimum.at(found, of[some], tails)
         return found
 
@@ -444,15 +465,16 @@ class _EqualColumns:
         records, cells = self.records[rows], laws.shape[1]
         values, weights = _record_nodes(records[:, None] * laws)
         noise, likely = _noise_nodes(self.noise)
-        joint = weights[..., None] * likely
+        shape = (_RECORD_NODES * len(noise), *laws.shape)
+        joint = (weights[:, None] * likely).reshape(shape)
         # What is too rare to matter would rule the moments: a reading falls like a logarithm.
-        joint *= joint >= _RARE / cells
-        shape = (*laws.shape, _RECORD_NODES * len(noise))
-        read = self._read((values[..., None] + noise).reshape(shape), rows)
+        rare = np.flatnonzero(joint.min(axis=(1, 2), initial=1.0) < _RARE / cells)
+        joint[rare] *= joint[rare] >= _RARE / cells
+        read = self._read(values[:, None], rows, noise).reshape(shape)
         moved, chance = _record_nodes(np.maximum(records * (1 - laws.sum(axis=1)), 0.0)[:, None])
-        weight, times = weight[:, None, None], self.cells_outside[rows][:, None]
+        weight, times = weight[:, None], self.cells_outside[rows][:, None]
         return (
-            _Terms(read, joint.reshape(shape)),
+            _Terms(read, joint),
             _Terms(weight * moved, chance),
             _Terms(weight * noise, likely, times),
         )
@@ -473,8 +495,7 @@ class _EqualColumns:
 
     @cached_property
     def _of_counts(self) -> Floats:
-        read = self._read(self.counts[..., None], np.arange(len(self.counts)))
-        return np.asarray(read.sum(axis=(1, 2)))
+        return self._read(self.counts, np.arange(len(self.counts))).sum(axis=1)
 
     def _weight_outside(self, nats: Floats, rows: Rows) -> Floats:
         """Return the weight of a record outside: less than D_θ's where its noise would drown T."""
@@ -506,16 +527,15 @@ class _EqualColumns:
         floor = (1 - THETA) * self._floor + THETA
         return (1 - THETA) * kept / self._expected, (1 - THETA) * (1 - kept) + THETA, floor
 
-    def _read(self, counts: Floats, rows: Rows) -> Floats:
-        """Return each cell's term of T at counts of some rows, shape [some, cells, values]."""
-        slope, intercept, floor = (x[rows][..., None] for x in self._line)
-        mixed = slope * counts
-        mixed += intercept
+    def _read(self, counts: Floats, rows: Rows, noise: float | Floats = 0.0) -> Floats:
+        """Return each cell's term of T at noisy counts of some rows, shape [..., some, cells]."""
+        slope, intercept, floor = (x[rows] for x in self._line)
+        mixed = (slope * counts + intercept) + slope * noise
         np.maximum(mixed, floor, out=mixed)
         logarithm = np.log(mixed)
         mixed -= 1
         mixed -= logarithm
-        mixed *= self._expected[rows][..., None]
+        mixed *= self._expected[rows]
         return mixed
 
     @cached_property
@@ -563,22 +583,22 @@ def _records(counts: NoisyCounts, error: float) -> Floats:
     return np.array([fewest, counts.records, most])
 
 
-def _tails(above: Floats, terms: Sequence[_Terms], steepest: Floats) -> Floats:
-    """Return the quantiles of sums that are so much above their means (saddlepoint).
+def _tails(above: Floats, variance: Floats, terms: Sequence[_Terms], steepest: Floats) -> Floats:
+    """Return the quantiles of sums of such variances that are so much above their means.
 
-    Of all terms together, at slopes of `steepest` at most; shape [sums].
+    By a saddlepoint, of all terms together, at slopes of `steepest` at most; shape [sums].
     """
-    variance = np.asarray(sum(one.variance for one in terms))
     deviation = np.sqrt(variance)
     gained = above / deviation  # of a normal law
     each = np.flatnonzero(above > _USUAL * deviation)
     slope = np.minimum(gained / deviation, steepest)
     most = np.full(len(above), _CLOSE)
+    centred = [one.centred(each) for one in terms]
     for _ in range(_TRIES):
         if not len(each):
             break
         at, over = slope[each], above[each]
-        moment, mean, curve = np.sum([one.cumulants(at, each) for one in terms], axis=0)
+        moment, mean, curve = np.sum([one.cumulants(at) for one in centred], axis=0)
         most[each] = np.maximum(most[each], 2 * (at * over - moment))
         curve = np.maximum(curve, _CLOSE * variance[each])
         step = (over - mean) / curve
@@ -589,6 +609,8 @@ def _tails(above: Floats, terms: Sequence[_Terms], steepest: Floats) -> Floats:
         # The tail of Lugannani and Rice (1980), in the form of Barndorff-Nielsen.
         gained[each[found]] += (np.log(at * np.sqrt(curve) / root) / root)[found]
         still = ~found & ~((at == steepest[each]) & (step > 0))
+        if not still.all():
+            centred = [one.some(still) for one in centred]
         at, step, each = at[still], step[still], each[still]
         slope[each] = np.minimum(
             np.minimum(np.maximum(at + step, at / 3), 1.5 * at), steepest[each]
@@ -597,20 +619,23 @@ def _tails(above: Floats, terms: Sequence[_Terms], steepest: Floats) -> Floats:
 
 
 def _record_nodes(means: Floats) -> tuple[Floats, Floats]:
-    """Return nodes and weights of Poisson laws with these means; one more axis, the nodes'."""
+    """Return nodes and weights of Poisson laws with these means; a first axis is the nodes'."""
     places, table, slopes = _poisson_table()
     place = 1 / np.sqrt(1 + means)
-    low = np.minimum((place * len(slopes)).astype(np.int64), len(slopes) - 1)
-    found = table[low] + slopes[low] * (place - places[low])[..., None]
-    values = means[..., None] + found[..., :_RECORD_NODES] / place[..., None]
-    return np.maximum(values, 0.0), found[..., _RECORD_NODES:]
+    last = len(places) - 2
+    low = np.minimum((place * (last + 1)).astype(np.int64), last)
+    found = slopes.take(low, axis=1)
+    found *= place - places[low]
+    found += table.take(low, axis=1)
+    values = means + found[:_RECORD_NODES] / place
+    return np.maximum(values, 0.0), found[_RECORD_NODES:]
 
 
 @lru_cache(maxsize=1)
 def _poisson_table() -> tuple[Floats, Floats, Floats]:
     """Gauss quadrature of Poisson laws of mean μ (Charlier), in standard units, by 1/√(1 + μ).
 
-    The places; nodes and then weights at each, shape [places, 2 nodes]; their slopes between two.
+    The places; nodes and then weights at each, shape [2 nodes, places]; their slopes between two.
     """
     places = np.linspace(0.0, 1.0, _NODE_TABLE)
     k = np.arange(_RECORD_NODES)
@@ -618,13 +643,16 @@ def _poisson_table() -> tuple[Floats, Floats, Floats]:
     jacobi[:, k, k] = k * places[:, None]
     jacobi[:, k[1:], k[:-1]] = np.sqrt(k[1:] * (1 - places[:, None] ** 2))
     nodes, vectors = np.linalg.eigh(jacobi)
-    table = np.concatenate([nodes, vectors[:, 0] ** 2], axis=1)
-    return places, table, np.diff(table, axis=0) / np.diff(places)[:, None]
+    table = np.concatenate([nodes.T, (vectors[:, 0] ** 2).T])
+    return places, table, np.diff(table) / np.diff(places)
 
 
 @lru_cache(maxsize=16)
 def _noise_nodes(noise: NoiseTable) -> tuple[Floats, Floats]:
-    """Gauss quadrature of the noise (Lanczos 1950): exact for polynomials of degree 23."""
+    """Gauss quadrature of the noise (Lanczos 1950): exact for polynomials of degree 23.
+
+    Nodes and weights, shape [nodes, 1, 1].
+    """
     support, last = noise.support.astype(np.float64), np.sqrt(noise.probabilities)
     basis, off = [last / np.linalg.norm(last)], list[float]()
     while len(basis) < min(_NOISE_NODES, int(np.count_nonzero(last))):
@@ -634,4 +662,4 @@ def _noise_nodes(noise: NoiseTable) -> tuple[Floats, Floats]:
         off.append(float(np.linalg.norm(step)))
         basis.append(step / off[-1])
     nodes, vectors = np.linalg.eigh(np.diag(off, 1) + np.diag(off, -1))
-    return nodes, vectors[0] ** 2
+    return nodes[:, None, None], vectors[0, :, None, None] ** 2

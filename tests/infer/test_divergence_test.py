@@ -278,7 +278,7 @@ def test_a_few_values_stand_for_a_number_of_records(mean):
 @pytest.mark.parametrize("trust", [Trusted(1.0), Trusted(0.3, 1e-6), Trusted(30.0, 1e-6)])
 def test_a_few_values_stand_for_the_noise(trust):
     noise = trust.event(10).noise
-    values, weights = _noise_nodes(noise)
+    values, weights = (nodes.ravel() for nodes in _noise_nodes(noise))
     for power in (0, 2, 4, 6):
         exact = noise.probabilities @ noise.support.astype(float) ** power
         assert weights @ values**power == pytest.approx(exact, rel=1e-6)
@@ -299,7 +299,7 @@ def test_the_tail_is_the_simulated_one_of_the_law_itself(trust, symbols):
     counts = rng.poisson(2_000 * given.mass[0], (draws, ins))
     counts = (counts + rng.choice(noise.support, (draws, ins), p=chance)).astype(float)
     out = rng.choice(noise.support, (draws, int(given.cells_outside[0])), p=chance).sum(axis=1)
-    drawn = given._read(counts.T[None], row)[0].sum(axis=0)
+    drawn = given._read(counts[:, None], row)[:, 0].sum(axis=1)
     drawn += given._weight_outside(np.zeros(1), row) * out
     for tail in (0.05, 0.001):
         there = replace(given, outside=np.zeros(1))
@@ -310,8 +310,9 @@ def test_the_tail_is_the_simulated_one_of_the_law_itself(trust, symbols):
 
 def test_values_without_weight_count_at_no_slope():
     """Else a sum beyond all that laws make likely looks usual: p was .6 for very clear drifts."""
-    terms = _Terms(np.array([[[0.0, 1.0, 10.0]]]), np.array([[[0.5, 0.5, 0.0]]]))
+    values, weights = np.array([[0.0, 1.0, 10.0], [0.5, 0.5, 0.0]])[..., None, None]
+    terms = _Terms(values, weights).centred(np.array([0]))
     for slope in (1.0, 100.0, 10_000.0):
-        (moment,), (mean,), _ = terms.cumulants(np.array([slope]), np.array([0]))
+        (moment,), (mean,), _ = terms.cumulants(np.array([slope]))
         assert mean <= 0.5
         assert moment <= 0.5 * slope
