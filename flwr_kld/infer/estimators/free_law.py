@@ -83,12 +83,15 @@ def bells(centre: Floats, spread: Floats, total: Floats) -> Floats:
 
 
 def freed(
-    bases: Sequence[RatioLaw], rows: Floats, size: Floats, place_of: NDArray[np.int64]
+    bases: Sequence[RatioLaw],
+    base: Floats,
+    rows: Floats,
+    size: Floats,
+    place_of: NDArray[np.int64],
 ) -> list[RatioLaw]:
-    """Fit f about each of N bases of equal shape, by Fisher scoring."""
-    # Shapes: rows [N, G, U], size [N, G], place_of [N, G].
+    """Fit f about each of N bases, given their weights of equal shape, by Fisher scoring."""
+    # Shapes: base [N, A, U], rows [N, G, U], size [N, G], place_of [N, G].
     along, one = directions(), np.arange(RANK)
-    base = np.stack([law.weights for law in bases])
     at, law, damping = np.zeros((len(bases), RANK)), base.copy(), np.full(len(bases), 1e-3)
     mixed, slopes = _likelihoods(rows, law, place_of)
     start = np.asarray((size * np.log(mixed)).sum(axis=1))

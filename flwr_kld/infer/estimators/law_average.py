@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 
@@ -96,24 +96,35 @@ class Seen:
 def likely_laws(columns: Sequence[Seen]) -> list[list[RatioLaw]]:
     """Find the laws that the counts of each of some columns allow."""
     found = [[_still(seen), *_likeliest(seen)] for seen in columns]
-    # Those of equal shape are freed together.
-    equal: dict[tuple[int, int], list[tuple[int, RatioLaw]]] = {}
+    # Those of about as many groups are freed together.
+    alike: dict[int, list[tuple[int, RatioLaw]]] = {}
     for i, (seen, laws) in enumerate(zip(columns, found, strict=True)):
-        shape = len(seen.place_of), seen.places
-        equal.setdefault(shape, []).extend((i, law) for law in laws[1 : 1 + _FREED])
-    for (groups, _), bases in equal.items():
-        for some in in_blocks(np.arange(len(bases)), groups * len(GRID)):
-            of = [columns[bases[k][0]] for k in some]
-            laws = [bases[k][1] for k in some]
-            free = freed(
-                laws,
-                np.stack([seen.rows[law.trended] for seen, law in zip(of, laws, strict=True)]),
-                np.stack([seen.groups.size for seen in of]),
-                np.stack([seen.place_of for seen in of]),
-            )
-            for k, law in zip(some, free, strict=True):
-                found[bases[k][0]].append(law)
+        most = 1 << (len(seen.place_of) - 1).bit_length()
+        alike.setdefault(most, []).extend((i, law) for law in laws[1 : 1 + _FREED])
+    for most, bases in alike.items():
+        for some in filter(len, in_blocks(np.arange(len(bases)), most * len(GRID))):
+            of, laws = [bases[k][0] for k in some], [bases[k][1] for k in some]
+            for i, law in zip(of, _freed([columns[i] for i in of], laws), strict=True):
+                found[i].append(law)
     return found
+
+
+def _freed(columns: Sequence[Seen], laws: Sequence[RatioLaw]) -> list[RatioLaw]:
+    """Free a law of each column, which are made of equal shape by groups without cells."""
+    groups = max(len(seen.place_of) for seen in columns)
+    places = max(seen.places for seen in columns)
+    base = np.zeros((len(laws), places, len(GRID)))
+    rows, size = np.ones((len(laws), groups, len(GRID))), np.zeros((len(laws), groups))
+    place_of = np.zeros((len(laws), groups), dtype=np.int64)
+    base[:, :, CENTRE] = 1.0
+    for i, (seen, law) in enumerate(zip(columns, laws, strict=True)):
+        own = i, slice(len(seen.place_of))
+        base[i, : seen.places], rows[own] = law.weights, seen.rows[law.trended]
+        size[own], place_of[own] = seen.groups.size, seen.place_of
+    return [
+        replace(law, weights=law.weights[: seen.places])
+        for seen, law in zip(columns, freed(laws, base, rows, size, place_of), strict=True)
+    ]
 
 
 def _likeliest(seen: Seen) -> list[RatioLaw]:

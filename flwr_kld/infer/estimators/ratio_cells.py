@@ -4,7 +4,7 @@ Two numbers were tuned. `_PLACE` is the widest place, in ln Π: a law differs li
 it to the other. Halved or doubled, the root mean square error of the population's number is .118 or
 .119 for .118, and the cohort's .094 or .095 for .094, in the 24 questions of `drift_shapes`.
 `_GONE` is the ratio below which a symbol is gone, all but: .117 or .120; the cohort's stays.
-`_LEAST` and `_IMPOSSIBLE` keep logarithms finite.
+`_LEAST` keeps logarithms finite.
 """
 
 from __future__ import annotations
@@ -301,8 +301,6 @@ def _places(log_expected: Floats) -> NDArray[np.int64]:
 
 _LEAST = 1e-3
 """Above 1, of a design effect: a Poisson law's, as good as."""
-_IMPOSSIBLE = 1e-290
-"""Likelihood of a count that no ratio explains: it tells nothing."""
 
 
 class CountLikelihood:
@@ -320,28 +318,28 @@ class CountLikelihood:
         mean = np.exp((groups.log_expected + log_mean)[:, None] + GRID)
         mean[:, 0] = 1e-290  # r = 0
         rows = np.zeros((len(groups.size), len(GRID)))
-        self._blurred = list[tuple[int, NDArray[np.int64], Floats, Floats, Floats]]()
-        """Of each bin, which groups; how likely noise makes each count h, and each ratio that h."""
+        # theta = 0 has no finite score at no records: half a record stands for it.
+        h = window.counts if theta else np.maximum(window.counts, 0.5)
+        f = score(h / np.exp(groups.log_expected)[:, None], theta)
+        h = np.broadcast_to(window.counts, f.shape)
+        numbers = np.stack([f, h, f * h, f**2, h**2])
+        self._blurred = list[tuple[int, NDArray[np.int64], Floats, Floats]]()
+        """Of each bin, which groups; how likely noise makes each count h, times the numbers that
+        are averaged, shape [5 groups, h]; and how likely each ratio makes that h."""
         for b, own in enumerate(_slices(groups.bin_of[window.at], len(mean))):
             at, chance = window.at[own], window.chance[own]
             if not len(at):
                 continue
             possible = np.flatnonzero(chance.any(axis=0))
             some = slice(possible.min(initial=len(window.counts)), possible.max(initial=-1) + 1)
-            h = window.counts[some]
-            law = exp(_log_pmf(h[:, None] / lump, mean[b] / lump, effect))
-            law += _IMPOSSIBLE
-            # theta = 0 has no finite score at no records: half a record stands for it.
-            scored = h if theta else np.maximum(h, 0.5)
-            f = score(scored / math.exp(groups.log_expected[b]), theta)
+            law = exp(_log_pmf(window.counts[some, None] / lump, mean[b] / lump, effect))
             rows[at] = chance[:, some] @ law
-            numbers = np.stack([f, h, f * h, f**2, h**2])
-            self._blurred.append((b, at, chance[:, some], law, numbers))
+            weighed = chance[:, some] * numbers[:, b, None, some]
+            self._blurred.append((b, at, weighed.reshape(-1, law.shape[0]), law))
         sharp = np.flatnonzero(groups.sharp)
         value, expected = groups.value[sharp, None] / lump, mean[groups.bin_of[sharp]] / lump
         likely = _log_pmf(value, expected, effect)
         rows[sharp] = exp(likely - likely.max(axis=1, keepdims=True, initial=-np.inf))
-        rows[sharp] += _IMPOSSIBLE
         self._highest = rows.max(axis=1, keepdims=True)
         rows /= self._highest
         self.rows: Floats = rows
@@ -353,8 +351,8 @@ class CountLikelihood:
         From laws in each bin, shape [B, U, K], to [5, G, K]; 0 where a count is read as it is.
         """
         found = np.zeros((5, len(self.rows), laws.shape[-1]))
-        for b, at, chance, law, numbers in self._blurred:
-            found[:, at] = chance @ (numbers[:, :, None] * (law @ laws[b]))
+        for b, at, weighed, law in self._blurred:
+            found[:, at] = (weighed @ (law @ laws[b])).reshape(5, len(at), -1)
         return np.asarray(found / self._highest)
 
 
@@ -362,7 +360,11 @@ def _log_pmf(h: Floats, mean: Floats, design_effect: float) -> Floats:
     """Log pmf of the negative binomial of this mean and ``design_effect`` times this variance."""
     over = design_effect - 1
     if over < _LEAST:
-        return np.asarray(h * np.log(mean) - mean - scipy.special.gammaln(h + 1))
+        ways = scipy.special.gammaln(h + 1)
+        if mean.ndim == 1:  # of each count under each law
+            terms = np.stack([np.log(mean), -mean, -np.ones_like(mean)])
+            return np.asarray(np.concatenate([h, np.ones_like(h), ways], axis=1) @ terms)
+        return np.asarray(h * np.log(mean) - mean - ways)
     shape = mean / over
     log_pmf = scipy.special.gammaln(h + shape)
     log_pmf -= scipy.special.gammaln(shape)
