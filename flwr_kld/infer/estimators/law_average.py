@@ -102,7 +102,7 @@ def likely_laws(columns: Sequence[Seen]) -> list[list[RatioLaw]]:
         most = 1 << (len(seen.place_of) - 1).bit_length()
         alike.setdefault(most, []).extend((i, law) for law in laws[1 : 1 + _FREED])
     for most, bases in alike.items():
-        for some in filter(len, in_blocks(np.arange(len(bases)), most * len(GRID))):
+        for some in in_blocks(np.arange(len(bases)), most * len(GRID)):
             of, laws = [bases[k][0] for k in some], [bases[k][1] for k in some]
             for i, law in zip(of, _freed([columns[i] for i in of], laws), strict=True):
                 found[i].append(law)

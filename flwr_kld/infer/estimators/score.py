@@ -63,7 +63,8 @@ def score_slope(ratio: Floats, theta: float) -> Floats:
 
 def in_blocks(rows: NDArray[_Number], numbers: int) -> list[NDArray[_Number]]:
     """Split rows, of so many numbers each, into blocks that are computed together."""
-    return np.array_split(rows, 1 + len(rows) * numbers // _BLOCK)
+    blocks = 1 + len(rows) * numbers // _BLOCK
+    return np.array_split(rows, max(1, min(blocks, len(rows))))
 
 
 def exp(x: Floats) -> Floats:
