@@ -495,7 +495,8 @@ class _EqualColumns:
 
     @cached_property
     def _of_counts(self) -> Floats:
-        return self._read(self.counts, np.arange(len(self.counts))).sum(axis=1)
+        read = self._read(self.counts, np.arange(len(self.counts)))
+        return np.asarray(read.sum(axis=1))
 
     def _weight_outside(self, nats: Floats, rows: Rows) -> Floats:
         """Return the weight of a record outside: less than D_θ's where its noise would drown T."""
