@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 _HALF_GONE = 0.1
 _FAR = 1.25
-_TOGETHER = 400  # Not tuned: cells of the columns that are in memory at once
+_TOGETHER = 200  # Not tuned: cells of the columns that are in memory at once
 
 
 def posterior_ratios(
