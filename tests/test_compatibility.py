@@ -43,3 +43,25 @@ def test_every_project_accepts_the_flower_that_is_said_to_be_tested():
     }
     assert len(accepted) > 10
     assert set(map(frozenset, accepted.values())) == {frozenset({said[2].removeprefix("flwr")})}
+
+
+def test_every_document_names_the_release_that_the_changelog_begins_with():
+    release = re.findall(r"^## (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
+    files = [
+        ROOT / "RELEASING.md",
+        ROOT / "docs/deployment.md",
+        *(file for file in (ROOT / "deploy").rglob("*") if file.suffix in {"", ".yaml"}),
+    ]
+    named = [
+        name
+        for file in files
+        if file.is_file()
+        for name in re.findall(
+            r"(?:flwr[-_]kld(?:[-:]|>=| )|appVersion: |--annotate v)(\d[\w.]*\w)", file.read_text()
+        )
+    ]
+    assert len(named) > 8
+    assert set(named) == {release}
+    fallback = re.search(r'fallback_version = "(.*?)"', (ROOT / "pyproject.toml").read_text())
+    assert fallback is not None
+    assert fallback[1] == f"{release}.dev0"
