@@ -230,6 +230,7 @@ def main() -> None:
         __doc__, out="flights", runs=(3, "years in each setting"), splits=(60, "splits of January")
     ).parse_args()
     logging.disable(logging.WARNING)
+    require("evidently", extra="bench")
 
     def years(names: Iterable[str]) -> list[Row]:
         items = [(name, run) for name in names for run in range(1, given.runs + 1)]
