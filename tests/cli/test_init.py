@@ -16,6 +16,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from recipes import ROOT
+from sqlalchemy import make_url
 
 from flwr_kld import Reference, Table
 from flwr_kld.ask.partition import plan_to_pin
@@ -273,7 +274,11 @@ def test_a_ledger_named_from_here_is_the_same_file_to_superlink_and_cron(
     assert f"FLWR_KLD_LEDGER={url}\n" in (tmp_path / "app" / "deploy" / "kld.cron").read_text()
 
 
-@pytest.mark.parametrize("name", ["a%20b", "a?b"])
+NAMES = ["a?b", *(["a%20b"] if make_url("sqlite:///a%20b").database == "a b" else [])]
+"""Folders that a URL does not name as they are; SQLAlchemy 2.0 leaves percent signs alone."""
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_folder_whose_url_names_another_is_refused(cli, sample, tmp_path, name):
     done = cli("init", sample, "--out", tmp_path / name / "app")
     assert done.exit_code == 4

@@ -253,7 +253,8 @@ print(table.fingerprint, reference.fingerprint, table.encode(rows)[:, -1].tolist
 def test_another_processor_scores_alike(scored, tmp_path):
     """NumPy without the instructions that it would choose here."""
     scored.save(tmp_path / "r.json")
-    features = np._core._multiarray_umath.__cpu_dispatch__
+    core = np._core if hasattr(np, "_core") else np.core  # the latter in NumPy 1
+    features = core._multiarray_umath.__cpu_dispatch__
     without = subprocess.check_output(
         [sys.executable, "-c", _OTHER, tmp_path / "r.json"],
         env={**os.environ, "NPY_DISABLE_CPU_FEATURES": " ".join(features)}, text=True,
