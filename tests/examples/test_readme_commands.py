@@ -21,7 +21,10 @@ pytestmark = pytest.mark.slow
     [
         ("table-beside-training", r"after round 10: (no drift|inconclusive)\n"),
         ("model-monitoring", r"  label: drift, 0\.1\d+ ± "),
-        ("images-by-writer", r"(?s)^(OK|No alarm|Inconclusive)[:,] .*of\s400\sof\s400\sdrawn\sclients"),
+        (
+            "images-by-writer",
+            r"(?s)^(OK|No alarm|Inconclusive)[:,] .*of\s400\sof\s400\sdrawn\sclients",
+        ),
         ("simulation-notebook", r"(?s)^ALARM: .*of\s10\sof\s10\sclients"),
     ],
     ids=["table", "model", "images", "notebook"],
