@@ -250,7 +250,7 @@ def keyed(item: tuple[str, int]) -> Row:
         "largest": max(map(len, clients)) / len(rows),
         "checks": 1,
         "no_drift": int(report.outcome is Outcome.NO_DRIFT),
-        "untrue": int(report.drifted or any(c.sentence for c in report.columns.values())),
+        "untrue": int(report.drifted or any(c.moved for c in report.columns.values())),
         "columns": len(columns),
         "inside": sum(_inside(one, exact[name]) for name, one in columns.items()),
         **_with_one_client(item),
