@@ -16,6 +16,7 @@ from flwr_kld.infer.fraction_interval import (
     group_intervals,
     noise_of,
     records_between,
+    sum_intervals,
 )
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import TOTAL, NoiseTable
@@ -201,3 +202,21 @@ def test_a_label_that_vanished_has_no_more_than_noise_hides(noised):
     counts = NoisyCounts(values, 20_000.0, counts.event, plan, False)
     _, high = fraction_intervals(counts, level=0.95, effects=DesignEffects(1.02, 500.0))
     assert high[2] < 0.01
+
+
+def test_ends_are_left_out_only_where_noise_may_hide_what_is_usual():
+    plan = plan_of(PORTS, P)
+    values = np.round(1000 * plan.mass).astype(np.int64)
+    counts = NoisyCounts(
+        values, float(values.sum()), calibrated_laplace(Guarantee(0.7)), plan, True
+    )
+    sizes = np.arange(1, plan.cells, dtype=np.float64)
+    held = np.cumsum(values)[:-1].astype(np.float64)
+    ends = np.array(sum_intervals(counts, held, sizes, level=0.95))
+    for far in (-0.3, -0.1, 0.0, 0.1, 0.3):
+        usual = np.clip(held / values.sum() + far, 0, 1)
+        found = np.array(sum_intervals(counts, held, sizes, level=0.95, usual=usual))
+        same = (found == ends).all(axis=0)
+        assert (same | (found == [[0.0], [1.0]]).all(axis=0)).all()
+        assert same[(usual < ends[0]) | (usual > ends[1])].all()
+        assert far or not same.any()

@@ -297,3 +297,16 @@ def test_public_numbers_make_one_table_in_whatever_type_they_come():
 def test_numbers_at_the_ends_of_float64_need_no_warning(odd):
     with np.errstate(all="raise"):
         Table.from_frame({"x": [odd, -odd, odd, 1.0, 2.0] * 40})
+
+
+@pytest.mark.parametrize("odd", ["nan", "NaN"])
+def test_a_spelt_nan_among_numbers_is_no_value(tmp_path, odd):
+    numbers = [*(str(place**2 % 61 / 4) for place in range(200)), *[odd] * 40]
+    for name, texts in (("odd", numbers), ("plain", [t if t != odd else "" for t in numbers])):
+        lines = (f"{text},{place**2 % 59 / 4}" for place, text in enumerate(texts))
+        (tmp_path / name).with_suffix(".csv").write_text("x,y\n" + "\n".join(lines) + "\n")
+    found, wanted = (
+        Reference.from_csv(tmp_path / f"{name}.csv").domain.columns["x"]
+        for name in ("odd", "plain")
+    )
+    assert found == wanted

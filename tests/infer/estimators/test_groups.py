@@ -6,7 +6,7 @@ from flwr_kld.infer.estimators.design_effect import INDEPENDENT
 from flwr_kld.infer.estimators.free_law import GRID
 from flwr_kld.infer.estimators.groups import group_cells
 from flwr_kld.infer.estimators.ratio_cells import CountLikelihood
-from flwr_kld.infer.estimators.score import score
+from flwr_kld.infer.estimators.score import in_blocks, score
 from flwr_kld.kernel import Guarantee
 from flwr_kld.trust.calibration import calibrated_laplace
 
@@ -90,3 +90,11 @@ def test_counts_far_above_wide_noise_need_no_window():
     groups = group_cells(np.array([10**6]), np.array([1e6]), noise.variance**0.5)
     assert groups.sharp.all()
     assert GRID[likelihood(groups, noise)[0][0].argmax()] == pytest.approx(0, abs=0.1)
+
+
+@pytest.mark.parametrize("numbers", [1, 2**19, 2**30])
+def test_no_block_of_rows_is_empty(numbers):
+    rows = np.arange(7)
+    blocks = in_blocks(rows, numbers)
+    assert all(map(len, blocks))
+    np.testing.assert_array_equal(np.concatenate(blocks), rows)
